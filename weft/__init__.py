@@ -1,0 +1,68 @@
+"""weft: schedulers for task graphs on unequal machines, planned, proven and run.
+
+Public names only; each is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from weft.catalog import Result as Result
+    from weft.catalog import schedule as schedule
+    from weft.errors import InfeasibleError as InfeasibleError
+    from weft.errors import InputError as InputError
+    from weft.errors import WeftError as WeftError
+    from weft.io.files import read_cluster as read_cluster
+    from weft.io.files import read_graph as read_graph
+    from weft.io.files import read_problem as read_problem
+    from weft.model.bounds import Bound as Bound
+    from weft.model.bounds import lower_bound as lower_bound
+    from weft.model.cluster import Cluster as Cluster
+    from weft.model.cluster import DeviceClass as DeviceClass
+    from weft.model.graph import GraphBuilder as GraphBuilder
+    from weft.model.graph import TaskGraph as TaskGraph
+    from weft.model.problem import Job as Job
+    from weft.model.problem import Objective as Objective
+    from weft.model.problem import Problem as Problem
+    from weft.model.problem import realise as realise
+    from weft.model.schedule import Schedule as Schedule
+    from weft.model.validate import validate as validate
+
+_HOME = {
+    "Result": "weft.catalog",
+    "schedule": "weft.catalog",
+    "InfeasibleError": "weft.errors",
+    "InputError": "weft.errors",
+    "WeftError": "weft.errors",
+    "read_cluster": "weft.io.files",
+    "read_graph": "weft.io.files",
+    "read_problem": "weft.io.files",
+    "Bound": "weft.model.bounds",
+    "lower_bound": "weft.model.bounds",
+    "Cluster": "weft.model.cluster",
+    "DeviceClass": "weft.model.cluster",
+    "GraphBuilder": "weft.model.graph",
+    "TaskGraph": "weft.model.graph",
+    "Job": "weft.model.problem",
+    "Objective": "weft.model.problem",
+    "Problem": "weft.model.problem",
+    "realise": "weft.model.problem",
+    "Schedule": "weft.model.schedule",
+    "validate": "weft.model.validate",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

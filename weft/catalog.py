@@ -1,0 +1,132 @@
+"""Names of schedulers and the short function that shows the whole architecture.
+
+Entries are strings resolved on use, so listing them imports nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.errors import InputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from weft.model.problem import Problem
+    from weft.model.schedule import Schedule
+    from weft.schedulers.base import Planner
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One named scheduler: where it lives and what it is good at."""
+
+    target: str
+    summary: str
+
+
+PLANNERS: dict[str, Entry] = {
+    "heft": Entry(
+        "weft.schedulers.listing:Heft", "upward rank, insertion, earliest finish; the standard to beat"
+    ),
+    "cpop": Entry(
+        "weft.schedulers.listing:Cpop", "keeps the critical path on one device; good when it dominates"
+    ),
+    "peft": Entry(
+        "weft.schedulers.listing:Peft",
+        "optimistic cost table looks ahead to the exit; wide clusters, high CCR",
+    ),
+    "lookahead": Entry(
+        "weft.schedulers.listing:Lookahead",
+        "HEFT that tries each device on the children first; slower, fan-in graphs",
+    ),
+    "deft": Entry(
+        "weft.schedulers.listing:Deft",
+        "HEFT order, may duplicate one parent per step; strongest cheap rule at high CCR",
+    ),
+    "fifo-deft": Entry(
+        "weft.schedulers.listing:FifoDeft",
+        "ready order with duplication; a baseline of the learned schedulers",
+    ),
+    "tdca": Entry(
+        "weft.schedulers.duplication:Tdca",
+        "duplication-based clustering, a reconstruction; trees and high CCR",
+    ),
+    "min-min": Entry(
+        "weft.schedulers.listing:MinMin", "always the task that can finish first; independent tasks"
+    ),
+    "random": Entry(
+        "weft.schedulers.listing:Random", "random order and devices; the floor of any comparison"
+    ),
+    "perturbed": Entry(
+        "weft.schedulers.listing:Perturbed", "best of many HEFTs with noisy ranks; cheap search"
+    ),
+}
+
+ROLES: dict[str, dict[str, Entry]] = {"planner": PLANNERS}
+
+
+def planner(name: str) -> Planner:
+    """The planner of this name."""
+    if name not in PLANNERS:
+        close = difflib.get_close_matches(name, PLANNERS, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"no planner {name!r}{hint} (weft schedulers lists them)", field="scheduler")
+    module, _, attribute = PLANNERS[name].target.partition(":")
+    found: Planner = getattr(importlib.import_module(module), attribute)()
+    return found
+
+
+@dataclass(frozen=True)
+class Result:
+    """A schedule and how it came about."""
+
+    scheduler: str
+    schedule: Schedule
+    seconds: float
+    """Wall time of planning, compilation excluded where the kernels were warm."""
+    seed: int
+    is_repeatable: bool
+    """Whether the same seed gives the same schedule (not so under a wall-time budget)."""
+    note: str = ""
+    """What the scheduler has to say, e.g. which member of a portfolio won."""
+
+    def __str__(self) -> str:
+        plan = self.schedule
+        bound = plan.bound
+        return (
+            f"{self.scheduler}: makespan {plan.makespan:.6g} {plan.time_unit}, at most {plan.gap_percent:.1f} % "
+            f"above the optimum (bound {bound.value:.6g} by {bound.method}), planned in {self.seconds * 1e3:.1f} ms"
+        )
+
+
+def schedule(
+    problem: Problem,
+    scheduler: str = "heft",
+    *,
+    seed: int = 0,
+    budget: float | None = None,
+    effort: int | None = None,
+) -> Result:
+    """Plan a problem: find the planner, ask whether it can, plan, and report.
+
+    Parameters
+    ----------
+    budget
+        Wall seconds for planners that search; the result is then not repeatable.
+    effort
+        Number of evaluations for planners that search; repeatable.
+    """
+    from weft.schedulers.base import Limit
+
+    chosen = planner(scheduler)
+    reason = chosen.supports(problem)
+    if reason is not None:
+        raise UnsupportedError(f"{scheduler}: {reason}", field="scheduler")
+    limit = Limit(budget, effort)
+    started = time.perf_counter()
+    plan = chosen.plan(problem, seed=seed, limit=limit)
+    seconds = time.perf_counter() - started
+    return Result(scheduler, plan, seconds, seed, limit.is_repeatable, getattr(chosen, "note", ""))

@@ -1,0 +1,93 @@
+"""The exceptions weft raises on purpose. Everything else is a bug.
+
+WeftError                 exit code 1
+├── InputError            2   a file, field or argument is not what was expected
+│   ├── UnsupportedError  2   this scheduler cannot act on this problem (the reason is the message)
+│   └── MissingExtra      2   an optional package is needed; the message names the extra
+├── InfeasibleError       3   the input is well-formed but no schedule exists
+└── LockedError           4   another process holds the run or sweep
+"""
+
+from __future__ import annotations
+
+
+class WeftError(Exception):
+    """Base of every error weft raises on purpose; ``str()`` is one line for a person."""
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        field: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.field = field
+        self.line = line
+
+    def __str__(self) -> str:
+        where = self.file or ""
+        if self.line is not None:
+            where = f"{where}:{self.line}" if where else f"line {self.line}"
+        if self.field:
+            where = f"{where}: {self.field}" if where else self.field
+        text = f"{where}: {self.message}" if where else self.message
+        return " ".join(text.split())
+
+    def at(self, *, file: str | None = None, field: str | None = None) -> WeftError:
+        """Return this error with the place filled in where it was not known yet."""
+        self.file = self.file or file
+        self.field = self.field or field
+        return self
+
+    def to_dict(self) -> dict[str, object]:
+        """The stable JSON form: code, message, file, field, line."""
+        return {
+            "code": self.code,
+            "message": " ".join(self.message.split()),
+            "file": self.file,
+            "field": self.field,
+            "line": self.line,
+        }
+
+
+class InputError(WeftError):
+    """A file, field or argument is not what was expected."""
+
+    code = "bad-input"
+    exit_code = 2
+
+
+class UnsupportedError(InputError):
+    """A scheduler was asked for a problem outside what it supports."""
+
+    code = "unsupported"
+
+
+class MissingExtra(InputError):
+    """An optional dependency is not installed."""
+
+    code = "missing-extra"
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'weft[{extra}]'")
+
+
+class InfeasibleError(WeftError):
+    """The input is well-formed, but no schedule exists."""
+
+    code = "infeasible"
+    exit_code = 3
+
+
+class LockedError(WeftError):
+    """Another process holds the run folder or sweep."""
+
+    code = "locked"
+    exit_code = 4

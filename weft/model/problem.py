@@ -1,0 +1,391 @@
+"""Problems: jobs on a cluster under an objective, as far as a scheduler may know them.
+
+What *happens* (noise, branches, arrivals) is a :class:`Realisation`, made from a problem and a
+seed by keyed draws: the draw of one task never depends on another decision or draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.errors import InfeasibleError, InputError
+from weft.model.cluster import Cluster
+from weft.model.graph import ALWAYS, Bools, Floats, Ints32, TaskGraph
+
+INFINITE = float("inf")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a good schedule is."""
+
+    metric: str = "makespan"
+    """Name of the schedule property to minimise."""
+    copies: bool = True
+    """Whether a task may run more than once (duplication)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One release of a task graph."""
+
+    graph: TaskGraph
+    name: str = "job"
+    release: float = 0.0
+    """No task of the job starts before."""
+    period: float | None = None
+    """Released again every ``period``; None: once."""
+    deadline: float | None = None
+    """Due this long after the release; None: never."""
+    weight: float = 1.0
+    owner: str = ""
+    eligible: tuple[str, ...] | None = None
+    """Device names or class names the job may use; None: all."""
+
+    def __post_init__(self) -> None:
+        for key, value, low in (
+            ("release", self.release, 0.0),
+            ("weight", self.weight, 0.0),
+            ("period", 1.0 if self.period is None else self.period, np.nextafter(0, 1)),
+            ("deadline", 0.0 if self.deadline is None else self.deadline, 0.0),
+        ):
+            if not low <= value < INFINITE:
+                raise InputError(
+                    f"expected a finite number >= {low:g}, got {value}", field=f"job {self.name}: {key}"
+                )
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Problem:
+    """Jobs, a cluster and an objective; consistent by construction.
+
+    Tasks of all jobs are numbered through: task ``i`` of job ``j`` is ``offsets[j] + i``.
+    """
+
+    jobs: tuple[Job, ...]
+    cluster: Cluster
+    objective: Objective = Objective()
+    noise: float = 0.0
+    """Coefficient of variation of log-normal run-time noise (mean 1) in a realisation."""
+    name: str = "problem"
+
+    def __init__(
+        self,
+        jobs: TaskGraph | Job | Sequence[Job],
+        cluster: Cluster,
+        objective: Objective | None = None,
+        noise: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        if isinstance(jobs, TaskGraph):
+            jobs = (Job(jobs, name=jobs.name),)
+        elif isinstance(jobs, Job):
+            jobs = (jobs,)
+        if not jobs:
+            raise InputError("expected at least one job, got none", field="jobs")
+        if not 0 <= noise < INFINITE:
+            raise InputError(f"expected a finite coefficient of variation >= 0, got {noise}", field="noise")
+        object.__setattr__(self, "jobs", tuple(jobs))
+        object.__setattr__(self, "cluster", cluster)
+        object.__setattr__(self, "objective", objective or Objective())
+        object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "name", name or jobs[0].graph.name)
+        self.eligible  # noqa: B018  checks the names
+        self.run_times  # noqa: B018  checks that every task can run somewhere
+
+    def __repr__(self) -> str:
+        return f"Problem({self.name!r}, {len(self.jobs)} jobs, {self.num_tasks} tasks, {self.cluster!r})"
+
+    @property
+    def graph(self) -> TaskGraph:
+        """The graph of a problem with one job."""
+        if len(self.jobs) != 1:
+            raise InputError(f"expected a problem with one job, got {len(self.jobs)}")
+        return self.jobs[0].graph
+
+    @cached_property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """First task number of every job, and the total at the end."""
+        sizes = [job.graph.num_tasks for job in self.jobs]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @property
+    def num_tasks(self) -> int:
+        """Number of tasks over all jobs."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def job_of(self) -> Ints32:
+        """Job of every task."""
+        return np.repeat(np.arange(len(self.jobs), dtype=np.int32), np.diff(self.offsets))
+
+    def task_name(self, number: int) -> str:
+        """Display name of a task: the file's id, with the job in front when there are several."""
+        j = int(self.job_of[number])
+        name = self.jobs[j].graph.names[number - int(self.offsets[j])]
+        return name if len(self.jobs) == 1 else f"{self.jobs[j].name}/{name}"
+
+    @cached_property
+    def eligible(self) -> Bools:
+        """Which job may use which device; (0, 0) when every job may use all."""
+        if all(job.eligible is None for job in self.jobs):
+            return np.zeros((0, 0), dtype=np.bool_)
+        allowed = np.ones((len(self.jobs), self.cluster.num_devices), dtype=np.bool_)
+        for j, job in enumerate(self.jobs):
+            if job.eligible is not None:
+                allowed[j] = _eligible_row(job, self.cluster)
+        return allowed
+
+    @cached_property
+    def run_times(self) -> Floats:
+        """Expected run time of every task on every class; infinity where it cannot run."""
+        table = np.concatenate([_run_times(job.graph, self.cluster) for job in self.jobs])
+        _check_runnable(self, table)
+        table.setflags(write=False)
+        return table
+
+    @cached_property
+    def device_counts(self) -> Floats:
+        """Number of devices per class."""
+        return np.bincount(self.cluster.device_class, minlength=self.cluster.num_classes).astype(np.float64)
+
+    @cached_property
+    def mean_run_times(self) -> Floats:
+        """Mean over the devices a task can run on (by class; job eligibility left aside)."""
+        can = np.isfinite(self.run_times)
+        weight = can * self.device_counts
+        total = np.where(can, self.run_times, 0.0) @ self.device_counts
+        mean: Floats = total / weight.sum(axis=1)
+        return mean
+
+    @cached_property
+    def best_run_times(self) -> Floats:
+        """Shortest run time of every task over the classes it can run on."""
+        best: Floats = self.run_times[:, self.device_counts > 0].min(axis=1, initial=INFINITE)
+        return best
+
+    @cached_property
+    def ccr(self) -> float:
+        """Communication to computation: mean transfer time of an edge over mean run time of a task."""
+        latency, inverse = self.cluster.mean_link
+        data = np.concatenate([job.graph.data for job in self.jobs])
+        mean_work = float(self.mean_run_times.mean()) if self.num_tasks else 0.0
+        if not len(data) or mean_work == 0:
+            return 0.0
+        return float((latency + data * inverse).mean() / mean_work)
+
+    def with_ccr(self, target: float) -> Problem:
+        """The same problem with all links slowed or sped up to reach this ratio."""
+        if not 0 < target < INFINITE:
+            raise InputError(f"expected a ratio > 0, got {target}", field="ccr")
+        if self.ccr == 0:
+            raise InputError(
+                "the ratio cannot be set: it needs data on edges, finite bandwidth and at least two devices",
+                field="ccr",
+            )
+        return self.replaced(cluster=self.cluster.scaled_links(target / self.ccr))
+
+    def replaced(self, **changes: Any) -> Problem:
+        """A copy with some fields changed; everything is checked again."""
+        return replace(self, **changes)
+
+    def unrolled(self, horizon: float) -> Problem:
+        """Periodic jobs replaced by their single releases before ``horizon``."""
+        jobs: list[Job] = []
+        for job in self.jobs:
+            if job.period is None:
+                jobs.append(job)
+                continue
+            count = int(np.ceil(max(horizon - job.release, 0.0) / job.period))
+            jobs += [
+                replace(job, name=f"{job.name}#{k}", release=job.release + k * job.period, period=None)
+                for k in range(count)
+            ]
+        return self.replaced(jobs=tuple(jobs))
+
+
+def _eligible_row(job: Job, cluster: Cluster) -> Bools:
+    row = np.zeros(cluster.num_devices, dtype=np.bool_)
+    class_index = {c.name: i for i, c in enumerate(cluster.classes)}
+    for name in job.eligible or ():
+        if name in cluster.device_index:
+            row[cluster.device_index[name]] = True
+        elif name in class_index:
+            row |= cluster.device_class == class_index[name]
+        else:
+            raise InputError(
+                f"{name!r} is neither a device nor a class of the cluster", field=f"job {job.name}: eligible"
+            )
+    if not row.any():
+        raise InfeasibleError(f"job {job.name} may use no device", field="eligible")
+    return row
+
+
+def _run_times(graph: TaskGraph, cluster: Cluster) -> Floats:
+    """(num_tasks, num_classes): times per class, else times or speed per kind, else speed."""
+    table = np.full((graph.num_tasks, cluster.num_classes), np.nan)
+    column = {name: i for i, name in enumerate(graph.classes)}
+    explicit = ~np.isnan(graph.times).all(axis=1) & np.isnan(graph.work)
+    kinds_used = np.unique(graph.kind).tolist()
+    for c, device_class in enumerate(cluster.classes):
+        by_kind = np.full((len(graph.kinds), 2), np.nan)  # constant time, inverse speed
+        for k in kinds_used:
+            kind = graph.kinds[k]
+            by_kind[k, 0] = device_class.times.get(kind, np.nan)
+            by_kind[k, 1] = 1.0 / device_class.speeds.get(kind, device_class.speed or np.nan)
+        times = np.where(
+            np.isnan(by_kind[graph.kind, 0]), graph.work * by_kind[graph.kind, 1], by_kind[graph.kind, 0]
+        )
+        times[explicit & np.isnan(times)] = INFINITE
+        if device_class.name in column:
+            given = graph.times[:, column[device_class.name]]
+            times = np.where(np.isnan(given), times, given)
+        _refuse_unknown(times, graph, device_class.name)
+        times[~_fits(graph, device_class)] = INFINITE
+        table[:, c] = times
+    return table
+
+
+def _refuse_unknown(times: Floats, graph: TaskGraph, class_name: str) -> None:
+    unknown = np.flatnonzero(np.isnan(times))
+    if len(unknown):
+        task = graph.task(int(unknown[0]))
+        raise InputError(
+            f"no run time for kind {task.kind!r} (task {task.name!r}): give the class a speed, "
+            f"or list the kind in its times or speeds",
+            field=f"class {class_name}: times",
+        )
+
+
+def _fits(graph: TaskGraph, device_class: Any) -> Bools:
+    fits = (graph.slots <= device_class.slots) & (graph.memory <= device_class.memory)
+    for r, resource in enumerate(graph.resources):
+        fits &= graph.demands[:, r] <= device_class.capacity.get(resource, INFINITE)
+    result: Bools = fits
+    return result
+
+
+def _check_runnable(problem: Problem, table: Floats) -> None:
+    present = problem.device_counts > 0
+    stuck = ~np.isfinite(table[:, present]).any(axis=1)
+    if problem.eligible.size:
+        device_can = np.isfinite(table)[:, problem.cluster.device_class]
+        stuck |= ~(device_can & problem.eligible[problem.job_of]).any(axis=1)
+    if stuck.any():
+        number = int(np.argmax(stuck))
+        raise InfeasibleError(_why_stuck(problem, number), field=f"tasks.{problem.task_name(number)}")
+
+
+def _why_stuck(problem: Problem, number: int) -> str:
+    j = int(problem.job_of[number])
+    graph = problem.jobs[j].graph
+    task = graph.task(number - int(problem.offsets[j]))
+    classes = [c for c, count in zip(problem.cluster.classes, problem.device_counts, strict=True) if count]
+    if task.slots > max(c.slots for c in classes):
+        return f"task {task.name!r} needs {task.slots} slots, no device has more than {max(c.slots for c in classes)}"
+    if task.memory > max(c.memory for c in classes):
+        return f"task {task.name!r} needs {task.memory:g} bytes of memory, no device has more than {max(c.memory for c in classes):g}"
+    names = ", ".join(c.name for c in classes)
+    return f"task {task.name!r} (kind {task.kind}) can run on no device of the cluster ({names})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Realisation:
+    """What happens in one run of a problem: nothing here depends on a decision."""
+
+    seed: int
+    run_times: Floats  # (num_tasks, num_classes)
+    taken: tuple[Bools, ...]  # per job: (num_edges,) whether the edge is taken
+    runs: Bools  # (num_tasks,) whether the task runs at all
+
+    @cached_property
+    def is_full(self) -> bool:
+        """Whether every task runs."""
+        return bool(self.runs.all())
+
+
+def expected(problem: Problem) -> Realisation:
+    """The realisation in which every run time is as expected; needs a graph without branches."""
+    taken = []
+    for job in problem.jobs:
+        if job.graph.is_conditional:
+            raise InputError(f"job {job.name} has conditional branches: they need a seed, see realise()")
+        taken.append(np.ones(job.graph.num_edges, dtype=np.bool_))
+    return Realisation(-1, problem.run_times, tuple(taken), np.ones(problem.num_tasks, dtype=np.bool_))
+
+
+NOISE, BRANCH = 1, 2
+"""Streams of keyed draws; add, never renumber."""
+
+
+def realise(problem: Problem, seed: int) -> Realisation:
+    """Draw run times and branches; a draw is keyed by (seed, stream, job, task, class or group)."""
+    factors = _noise_factors(problem, seed)
+    taken = tuple(_draw_branches(job.graph, seed, j) for j, job in enumerate(problem.jobs))
+    runs = np.concatenate([_runs(job.graph, t) for job, t in zip(problem.jobs, taken, strict=True)])
+    return Realisation(seed, problem.run_times * factors, taken, runs)
+
+
+def _noise_factors(problem: Problem, seed: int) -> Any:
+    if problem.noise == 0:
+        return 1.0
+    task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
+    classes = np.arange(problem.cluster.num_classes)
+    first = keyed_uniform(seed, NOISE, problem.job_of[:, None], task[:, None], classes, 0)
+    second = keyed_uniform(seed, NOISE, problem.job_of[:, None], task[:, None], classes, 1)
+    normal = np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)
+    sigma2 = np.log1p(problem.noise**2)
+    return np.exp(np.sqrt(sigma2) * normal - sigma2 / 2.0)
+
+
+def _draw_branches(graph: TaskGraph, seed: int, job: int) -> Bools:
+    taken = graph.branch == ALWAYS
+    if taken.all():
+        return taken
+    taken = taken.copy()
+    groups: dict[tuple[int, int], list[int]] = {}
+    for e in np.flatnonzero(graph.branch != ALWAYS).tolist():
+        groups.setdefault((int(graph.sources[e]), int(graph.branch[e])), []).append(e)
+    for (source, group), edges in groups.items():
+        draw = float(keyed_uniform(seed, BRANCH, job, source, group, 0))
+        upto = np.cumsum(graph.probability[edges])
+        taken[edges[min(int(np.searchsorted(upto, draw, side="right")), len(edges) - 1)]] = True
+    return taken
+
+
+def _runs(graph: TaskGraph, taken: Bools) -> Bools:
+    """A task runs if it has no predecessor or a taken edge from a task that runs."""
+    runs = np.diff(graph.predecessor_pointer) == 0
+    if not graph.is_conditional:
+        return np.ones(graph.num_tasks, dtype=np.bool_)
+    runs = runs.copy()
+    pointer = graph.successor_pointer
+    for i in graph.order.tolist():
+        if runs[i]:
+            edges = slice(int(pointer[i]), int(pointer[i + 1]))
+            runs[graph.targets[edges][taken[edges]]] = True
+    result: Bools = runs
+    return result
+
+
+def keyed_uniform(*key: npt.ArrayLike) -> Floats:
+    """Uniform draws in [0, 1), each a function of its key alone; keys broadcast."""
+    state = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        for part in key:
+            state = _mix(state ^ _mix(np.asarray(part).astype(np.int64).astype(np.uint64)))
+    return np.asarray((state >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def _mix(x: Any) -> Any:
+    """The output step of splitmix64."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

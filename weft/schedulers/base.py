@@ -1,0 +1,70 @@
+"""What a planner is: one method that makes a schedule, one that says what it can act on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from weft.errors import InputError
+from weft.model.problem import Problem
+from weft.model.schedule import Schedule
+
+
+@dataclass
+class Limit:
+    """How long a search may go on: wall time, or a number of evaluations (repeatable).
+
+    ``budget`` in seconds; ``effort`` counts evaluated schedules. With neither, the planner's own
+    default effort holds.
+    """
+
+    budget: float | None = None
+    effort: int | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and not self.budget > 0:
+            raise InputError(f"expected a time > 0, got {self.budget}", field="budget")
+        if self.effort is not None and self.effort < 1:
+            raise InputError(f"expected a whole number >= 1, got {self.effort}", field="effort")
+        if self.budget is not None and self.effort is not None:
+            raise InputError("give a budget or an effort, not both", field="budget")
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same seed gives the same schedule."""
+        return self.budget is None
+
+    def left(self) -> float:
+        """Seconds left; infinite without a budget."""
+        if self.budget is None:
+            return float("inf")
+        return self.budget - (time.perf_counter() - self.started)
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """Builds a whole schedule before anything runs."""
+
+    name: str
+
+    def supports(self, problem: Problem) -> str | None:
+        """None if it can plan this problem, else the reason why not."""
+
+    def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
+        """A valid schedule; the same arguments give the same schedule unless a budget is set."""
+
+
+def refuse_unplannable(problem: Problem) -> str | None:
+    """The reason why no planner can act on this problem, or None."""
+    for job in problem.jobs:
+        if job.graph.is_conditional:
+            return f"job {job.name!r} has conditional branches: only dispatchers act on them"
+        if job.graph.is_elastic:
+            return f"job {job.name!r} has elastic tasks: only allocators act on them"
+        if job.period is not None:
+            return f"job {job.name!r} is periodic: unroll it over a horizon first, or use a dispatcher"
+    if problem.cluster.one_port:
+        return "the links take one transfer at a time (one-port): planners assume no contention"
+    return None

@@ -1,0 +1,83 @@
+"""The one place that loads numba: sets the cache folder before it does.
+
+numba's cache watches only the file of a kernel itself, so a change in a helper module would keep
+running old code. The folder is therefore named by a hash of all kernel sources and versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_FOLDERS = ("sim", "schedulers")
+
+
+def source_hash() -> str:
+    """Hash of every module that may hold kernels, and of the versions that compile them."""
+    digest = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for folder in _FOLDERS:
+        for path in sorted((root / folder).glob("*.py")):
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    for package in ("numba", "numpy", "llvmlite"):
+        digest.update(importlib.metadata.version(package).encode())
+    digest.update(f"{sys.version} {platform.machine()}".encode())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept; ``WEFT_CACHE`` overrides the parent folder."""
+    parent = os.environ.get("WEFT_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "weft"
+    )
+    return Path(parent) / f"kernels-{source_hash()}"
+
+
+CACHE = cache_folder()
+IS_COLD = not CACHE.is_dir()
+try:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    if not os.access(CACHE, os.W_OK):
+        raise OSError(f"{CACHE} is not writable")
+except OSError:  # a read-only home: compile into a folder of this process
+    import tempfile
+
+    CACHE = Path(tempfile.mkdtemp(prefix="weft-kernels-"))
+    IS_COLD = True
+os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
+
+import numba  # noqa: E402  the folder must be set first
+
+numba.config.CACHE_DIR = str(CACHE)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile on first call, cache on disk, release the GIL."""
+    return numba.njit(cache=True, nogil=True)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A small helper of kernels, inlined by LLVM; never called from Python."""
+    return numba.njit(cache=True, nogil=True)(function)
+
+
+_said = False
+
+
+def announce() -> None:
+    """Say once, on stderr, that the first use compiles."""
+    global _said
+    if IS_COLD and not _said:
+        _said = True
+        print(
+            "weft: compiling kernels, once (about a minute in all, as they are needed) ...",
+            file=sys.stderr,
+            flush=True,
+        )
