@@ -60,12 +60,19 @@ numba.config.CACHE_DIR = str(CACHE)
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile on first call, cache on disk, release the GIL."""
-    return numba.njit(cache=True, nogil=True)(function)
+    return numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A small helper of kernels, inlined by LLVM; never called from Python."""
-    return numba.njit(cache=True, nogil=True)(function)
+    """A helper of kernels that is never called from Python: compiles without the wrapper for it."""
+    return numba.njit(
+        cache=True,
+        nogil=True,
+        error_model="numpy",
+        no_cfunc_wrapper=True,
+        no_cpython_wrapper=True,
+        forceinline=True,
+    )(function)
 
 
 _said = False

@@ -1,0 +1,121 @@
+"""A problem as the flat arrays kernels work on. Tasks of all jobs are numbered through."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.model.graph import Bools, Floats, Ints
+from weft.model.problem import Problem
+
+SLOTS = 0
+"""Column of ``demand`` and ``capacity`` that holds slots; memory and named resources follow."""
+
+
+class Arrays(NamedTuple):
+    """What a scheduler may know of a problem; C-contiguous, writable, fixed dtypes."""
+
+    run: Floats  # (num_tasks, num_classes) expected run time, infinite where it cannot run
+    release: Floats  # (num_tasks,)
+    job: Ints  # (num_tasks,)
+    order: Ints  # (num_tasks,) topological
+    succ_ptr: Ints  # (num_tasks + 1,)
+    succ: Ints  # (num_edges,)
+    succ_data: Floats  # (num_edges,)
+    pred_ptr: Ints  # (num_tasks + 1,)
+    pred: Ints  # (num_edges,)
+    pred_data: Floats  # (num_edges,)
+    demand: Floats  # (num_tasks, num_resources)
+    capacity: Floats  # (num_devices, num_resources)
+    is_unary: Bools  # (num_devices,) whether the device runs one task at a time
+    device_class: Ints  # (num_devices,)
+    class_count: Floats  # (num_classes,) devices per class
+    allowed: Bools  # (num_jobs, num_devices), or (0, 0) when every job may use all
+    group: Ints  # (num_devices,) link group
+    latency: Floats  # (num_groups, num_groups)
+    inverse: Floats  # (num_groups, num_groups) seconds per byte
+    mean_latency: float
+    mean_inverse: float
+
+
+def compile_problem(problem: Problem, run_times: Floats | None = None) -> Arrays:
+    """Lay a problem out for the kernels; ``run_times`` replaces the expected ones."""
+    cluster = problem.cluster
+    demand, capacity = _resources(problem)
+    mean_latency, mean_inverse = cluster.mean_link
+    graphs = [job.graph for job in problem.jobs]
+    sources = _joined(problem, [g.sources for g in graphs])
+    targets = _joined(problem, [g.targets for g in graphs])
+    data = _flat([g.data for g in graphs], np.float64)
+    by_target = _joined_edges([g.predecessor_edges for g in graphs])
+    return Arrays(
+        run=np.array(problem.run_times if run_times is None else run_times, dtype=np.float64, order="C"),
+        release=np.repeat([job.release for job in problem.jobs], np.diff(problem.offsets)).astype(np.float64),
+        job=np.array(problem.job_of, dtype=np.int64),
+        order=_joined(problem, [g.order for g in graphs]),
+        succ_ptr=_pointer(sources, problem.num_tasks),
+        succ=targets,
+        succ_data=data,
+        pred_ptr=_pointer(targets, problem.num_tasks),
+        pred=sources[by_target],
+        pred_data=data[by_target],
+        demand=demand,
+        capacity=capacity,
+        is_unary=np.array(cluster.slots == 1),
+        device_class=np.array(cluster.device_class, dtype=np.int64),
+        class_count=np.array(problem.device_counts),
+        allowed=np.array(problem.eligible),
+        group=np.array(cluster.link_group, dtype=np.int64),
+        latency=np.array(cluster.latency),
+        inverse=1.0 / np.array(cluster.bandwidth),
+        mean_latency=mean_latency,
+        mean_inverse=mean_inverse,
+    )
+
+
+def _resources(problem: Problem) -> tuple[Floats, Floats]:
+    """Demand and capacity tables over slots, memory and every resource that can bind."""
+    cluster = problem.cluster
+    graphs = [job.graph for job in problem.jobs]
+    demand = [np.concatenate([g.slots for g in graphs]).astype(np.float64)]
+    capacity = [cluster.slots.astype(np.float64)]
+    memory = np.concatenate([g.memory for g in graphs])
+    memory_limit = cluster.class_column("memory")
+    if memory.any() and np.isfinite(memory_limit).any():
+        demand.append(memory)
+        capacity.append(memory_limit[cluster.device_class])
+    for name in dict.fromkeys(r for g in graphs for r in g.resources):
+        limit = np.array([c.capacity.get(name, np.inf) for c in cluster.classes])
+        if np.isfinite(limit).any():
+            demand.append(np.concatenate([_demand_column(g, name) for g in graphs]))
+            capacity.append(limit[cluster.device_class])
+    return np.ascontiguousarray(np.stack(demand, axis=1)), np.ascontiguousarray(np.stack(capacity, axis=1))
+
+
+def _demand_column(graph: Any, name: str) -> Floats:
+    if name not in graph.resources:
+        return np.zeros(graph.num_tasks)
+    return np.array(graph.demands[:, graph.resources.index(name)])
+
+
+def _flat(parts: list[Any], dtype: Any) -> Any:
+    return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype)
+
+
+def _joined(problem: Problem, parts: list[Any]) -> Any:
+    """Task indices of every job, numbered through."""
+    return np.concatenate(
+        [part + offset for part, offset in zip(parts, problem.offsets[:-1], strict=True)]
+    ).astype(np.int64)
+
+
+def _joined_edges(parts: list[Any]) -> Any:
+    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return np.concatenate([part + start for part, start in zip(parts, starts[:-1], strict=True)])
+
+
+def _pointer(ends: Any, num_tasks: int) -> Ints:
+    pointer = np.zeros(num_tasks + 1, dtype=np.int64)
+    np.cumsum(np.bincount(ends, minlength=num_tasks), out=pointer[1:])
+    return pointer
