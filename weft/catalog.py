@@ -25,51 +25,42 @@ class Entry:
 
     target: str
     summary: str
+    is_search: bool = False
+    """Whether it searches, and so is left out of a comparison unless asked for."""
 
 
+# fmt: off
 PLANNERS: dict[str, Entry] = {
-    "heft": Entry(
-        "weft.schedulers.listing:Heft", "upward rank, insertion, earliest finish; the standard to beat"
-    ),
-    "cpop": Entry(
-        "weft.schedulers.listing:Cpop", "keeps the critical path on one device; good when it dominates"
-    ),
-    "peft": Entry(
-        "weft.schedulers.listing:Peft",
-        "optimistic cost table looks ahead to the exit; wide clusters, high CCR",
-    ),
-    "lookahead": Entry(
-        "weft.schedulers.listing:Lookahead",
-        "HEFT that tries each device on the children first; slower, fan-in graphs",
-    ),
-    "deft": Entry(
-        "weft.schedulers.listing:Deft",
-        "HEFT order, may duplicate one parent per step; strongest cheap rule at high CCR",
-    ),
-    "fifo-deft": Entry(
-        "weft.schedulers.listing:FifoDeft",
-        "ready order with duplication; a baseline of the learned schedulers",
-    ),
-    "tdca": Entry(
-        "weft.schedulers.duplication:Tdca",
-        "duplication-based clustering, a reconstruction; trees and high CCR",
-    ),
-    "min-min": Entry(
-        "weft.schedulers.listing:MinMin", "always the task that can finish first; independent tasks"
-    ),
-    "random": Entry(
-        "weft.schedulers.listing:Random", "random order and devices; the floor of any comparison"
-    ),
-    "perturbed": Entry(
-        "weft.schedulers.listing:Perturbed", "best of many HEFTs with noisy ranks; cheap search"
-    ),
+    "heft": Entry("weft.schedulers.listing:Heft", "upward rank, insertion, earliest finish; the standard to beat"),
+    "cpop": Entry("weft.schedulers.listing:Cpop", "keeps the critical path on one device; good when it dominates"),
+    "peft": Entry("weft.schedulers.listing:Peft", "a cost table looks ahead to the exit; wide clusters, high CCR"),
+    "lookahead": Entry("weft.schedulers.listing:Lookahead", "HEFT that tries each device on the children; fan-in graphs"),
+    "deft": Entry("weft.schedulers.listing:Deft", "HEFT order, may copy one parent per step; strong and cheap at high CCR"),
+    "fifo-deft": Entry("weft.schedulers.listing:FifoDeft", "ready order with copies; a baseline of learned schedulers"),
+    "tdca": Entry("weft.schedulers.duplication:Tdca", "clustering with copies, a reconstruction; trees, high CCR"),
+    "min-min": Entry("weft.schedulers.listing:MinMin", "always the task that can finish first; independent tasks"),
+    "random": Entry("weft.schedulers.listing:Random", "random order and devices; the floor of any comparison"),
+    "perturbed": Entry("weft.schedulers.listing:Perturbed", "best of many HEFTs with noisy ranks; cheap search", True),
+    "spt": Entry("weft.schedulers.rules:spt", "shortest task first; mean flow time"),
+    "mwkr": Entry("weft.schedulers.rules:mwkr", "most work remaining first; the classic job-shop rule"),
+    "mopnr": Entry("weft.schedulers.rules:mopnr", "most operations remaining first; job shops of equal tasks"),
+    "cp": Entry("weft.schedulers.rules:cp", "critical path first, others may overtake; pools and stage graphs"),
+    "cp-wait": Entry("weft.schedulers.rules:cp_wait", "critical path first, nobody overtakes; big tasks in a pool"),
+    "cp-area": Entry("weft.schedulers.rules:cp_area", "critical path plus heaviest path; crowded pools"),
+    "ratio": Entry("weft.schedulers.rules:ratio", "smallest share of the work left first; best one-line job-shop rule"),
+    "search": Entry("weft.schedulers.search:Search", "improves priorities, devices and copies until the limit", True),
 }
+# fmt: on
 
 ROLES: dict[str, dict[str, Entry]] = {"planner": PLANNERS}
 
 
 def planner(name: str) -> Planner:
-    """The planner of this name."""
+    """The planner of this name; a path to a TOML file is a mix of rules."""
+    if name.endswith(".toml"):
+        rules = importlib.import_module("weft.schedulers.rules")
+        mixed: Planner = rules.Rule(rules.read_mix(name))
+        return mixed
     if name not in PLANNERS:
         close = difflib.get_close_matches(name, PLANNERS, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

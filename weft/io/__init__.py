@@ -1,0 +1,1 @@
+"""Files in and out: graphs, clusters, problems and schedules. Imports ``model`` and ``errors`` only."""

@@ -32,6 +32,8 @@ def critical_path(problem: Problem) -> Bound:
     end = first
     for j, job in enumerate(problem.jobs):
         best = problem.best_run_times[problem.offsets[j] : problem.offsets[j + 1]]
+        if not len(best):
+            continue
         end = max(end, job.release + longest_path(job.graph, best))
     return Bound(end - first, "critical-path")
 

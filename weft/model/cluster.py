@@ -64,10 +64,9 @@ class DeviceClass:
             if not 0 < value < INFINITE:
                 raise InputError(f"expected a speed > 0, got {value}", field=f"{where}: speeds.{kind}")
         for name in ("slots", "batch"):
-            if int(getattr(self, name)) != getattr(self, name) or getattr(self, name) < 1:
-                raise InputError(
-                    f"expected a whole number >= 1, got {getattr(self, name)}", field=f"{where}: {name}"
-                )
+            count = getattr(self, name)
+            if not 1 <= count < INFINITE or int(count) != count:
+                raise InputError(f"expected a whole number >= 1, got {count}", field=f"{where}: {name}")
         if not self.memory > 0:
             raise InputError(f"expected memory > 0, got {self.memory}", field=f"{where}: memory")
         for name in ("watts", "idle_watts", "price"):
@@ -231,6 +230,10 @@ def _check(cluster: Cluster) -> None:
         num_groups,
     ):
         raise InputError("expected square link tables of one size", field="links")
+    if len(cluster.node) != cluster.num_devices:
+        raise InputError(
+            f"expected one index per device, got {len(cluster.node)} for {cluster.num_devices}", field="node"
+        )
     for key, limit in (("device_class", len(names)), ("link_group", num_groups)):
         column = getattr(cluster, key)
         if len(column) != cluster.num_devices or (column < 0).any() or (column >= limit).any():

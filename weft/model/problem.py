@@ -49,16 +49,16 @@ class Job:
     """Device names or class names the job may use; None: all."""
 
     def __post_init__(self) -> None:
-        for key, value, low in (
-            ("release", self.release, 0.0),
-            ("weight", self.weight, 0.0),
-            ("period", 1.0 if self.period is None else self.period, np.nextafter(0, 1)),
-            ("deadline", 0.0 if self.deadline is None else self.deadline, 0.0),
-        ):
-            if not low <= value < INFINITE:
+        for key in ("release", "weight", "deadline"):
+            value = getattr(self, key)
+            if value is not None and not 0 <= value < INFINITE:
                 raise InputError(
-                    f"expected a finite number >= {low:g}, got {value}", field=f"job {self.name}: {key}"
+                    f"expected a finite number >= 0, got {value}", field=f"job {self.name}: {key}"
                 )
+        if self.period is not None and not 0 < self.period < INFINITE:
+            raise InputError(
+                f"expected a finite number > 0, got {self.period}", field=f"job {self.name}: period"
+            )
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -160,14 +160,18 @@ class Problem:
         """Mean over the devices a task can run on (by class; job eligibility left aside)."""
         can = np.isfinite(self.run_times)
         weight = can * self.device_counts
-        total = np.where(can, self.run_times, 0.0) @ self.device_counts
-        mean: Floats = total / weight.sum(axis=1)
+        total = np.where(can, self.run_times, 0.0) * self.device_counts
+        mean: Floats = total.sum(axis=1) / weight.sum(axis=1)
         return mean
 
     @cached_property
     def best_run_times(self) -> Floats:
-        """Shortest run time of every task over the classes it can run on."""
+        """Shortest run time of every task over the classes it can run on; elastic ones at their best rate."""
         best: Floats = self.run_times[:, self.device_counts > 0].min(axis=1, initial=INFINITE)
+        for j, job in enumerate(self.jobs):
+            if job.graph.is_elastic:
+                elastic = np.flatnonzero(job.graph.curve >= 0)
+                best[self.offsets[j] + elastic] /= job.graph.curves[job.graph.curve[elastic]].max(axis=1)
         return best
 
     @cached_property
@@ -197,6 +201,8 @@ class Problem:
 
     def unrolled(self, horizon: float) -> Problem:
         """Periodic jobs replaced by their single releases before ``horizon``."""
+        if not 0 <= horizon < INFINITE:
+            raise InputError(f"expected a finite number >= 0, got {horizon}", field="horizon")
         jobs: list[Job] = []
         for job in self.jobs:
             if job.period is None:
@@ -206,6 +212,7 @@ class Problem:
             jobs += [
                 replace(job, name=f"{job.name}#{k}", release=job.release + k * job.period, period=None)
                 for k in range(count)
+                if job.release + k * job.period < horizon
             ]
         return self.replaced(jobs=tuple(jobs))
 

@@ -327,8 +327,13 @@ class Schedule:
 
     @property
     def num_copies(self) -> int:
-        """Executions beyond the first of each task."""
-        ran = self.task[self._ran]
+        """Executions beyond the first of each task; the rows of an elastic execution count once."""
+        rows = self._ran
+        if any(job.graph.is_elastic for job in self.problem.jobs):
+            key = np.stack([self.task[rows], self.copy[rows], self.attempt[rows]])
+            ran = np.unique(key, axis=1)[0]
+        else:
+            ran = self.task[rows]
         return int(len(ran) - len(np.unique(ran)))
 
     @cached_property
@@ -375,4 +380,6 @@ class Schedule:
         for job, slowdown in zip(self.problem.jobs, self.slowdowns.tolist(), strict=True):
             by_owner.setdefault(job.owner, []).append(slowdown)
         means = np.array([np.mean(values) for values in by_owner.values()])
+        if not means.any():
+            return 1.0
         return float(means.sum() ** 2 / (len(means) * (means**2).sum()))

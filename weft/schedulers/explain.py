@@ -31,7 +31,7 @@ class Cause:
     text: str
     """The same for a person."""
     row: int | None = None
-    """Row of the schedule that was waited for."""
+    """Row of the schedule that was waited for, or that came right before on the device."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Alternative:
 class Link:
     """One execution of the chain and what held its start."""
 
+    task: str
     placement: Placement
     reason: str
 
@@ -103,15 +104,14 @@ class Explanation:
         for a in shown:
             cells = f"{a.ready:>11g}  {a.start:>11g}  {a.finish:>11g}"
             lines.append(f"  {a.device:<{width}}  {cells if np.isfinite(a.finish) else 'cannot run there'}")
-        left = len(self.alternatives) - len(shown)
-        return [*lines, f"  and {left} more"] if left else lines
+        return [*lines, f"  and {len(self.alternatives) - most} more"] if self.alternatives[most:] else lines
 
     def _chain_lines(self, most: int = 12) -> list[str]:
         words = {"data": "data from above", "busy": "device busy with the above", "release": "its release"}
         lines = []
         for link in self.chain:
             at, why = link.placement, words.get(link.reason, "nothing held it")
-            lines.append(f"  {at.task} on {at.device}, {at.start:g} to {at.finish:g}: {why}")
+            lines.append(f"  {link.task} on {at.device}, {at.start:g} to {at.finish:g}: {why}")
         if len(lines) > most:
             lines[2 : len(lines) - most + 3] = [f"  ... {len(lines) - most + 1} more ..."]
         return lines
@@ -132,6 +132,7 @@ def explain(schedule: Schedule, task: str | int) -> Explanation:
         raise InputError(f"task {schedule.problem.task_name(number)!r} never ran", field="task")
     main = min(rows, key=lambda row: (schedule.finish[row], row))
     slack = max(0.0, float(_latest_finish(view)[main] - schedule.finish[main]))
+    cause = _cause(view, main)
     problem = schedule.problem
     graph = problem.jobs[int(problem.job_of[number])].graph
     return Explanation(
@@ -139,11 +140,11 @@ def explain(schedule: Schedule, task: str | int) -> Explanation:
         graph.kinds[graph.kind[number - int(problem.offsets[problem.job_of[number]])]],
         schedule.placement(main),
         tuple(schedule.placement(row) for row in rows if row != main),
-        _cause(view, main),
+        cause,
         _alternatives(view, main),
         0.0 if slack <= view.tolerance else slack,
         slack <= view.tolerance,
-        _chain(view, main),
+        _chain(view, main, cause),
         schedule.time_unit,
     )
 
@@ -170,7 +171,6 @@ class _View:
         self.tolerance = 1e-9 * max(1.0, float(schedule.finish.max(initial=0.0)))
         ran = schedule.realisation
         self.run_times = self.problem.run_times if ran is None else ran.run_times
-        self._on: dict[int, Ints] = {}  # device -> (num_rows_there,)
         self.rows: dict[int, list[int]] = {}
         for row in np.flatnonzero(schedule.device >= 0).tolist():
             self.rows.setdefault(int(schedule.task[row]), []).append(row)
@@ -195,14 +195,13 @@ class _View:
         limits |= {f"demand {name}": value for name, value in group.capacity.items()}
         return {k: v for k, v in limits.items() if v < np.inf and k in self.needs and self.needs[k].any()}
 
-    def on(self, device: int) -> Ints:
-        """Rows on a device by start, one per batch."""
-        if device not in self._on:
-            rows = np.flatnonzero(self.schedule.device == device)
-            batch = self.schedule.batch[rows]
-            key = np.where(batch >= 0, batch, -1 - np.arange(len(rows)))
-            self._on[device] = rows[np.sort(np.unique(key, return_index=True)[1])]
-        return self._on[device]
+    @cached_property
+    def on(self) -> list[Ints]:
+        """Per device, its rows by start, one per batch."""
+        batch = self.schedule.batch
+        own = np.where(batch >= 0, batch, -1 - np.arange(len(batch)))
+        rows = [np.flatnonzero(self.schedule.device == d) for d in range(self.problem.cluster.num_devices)]
+        return [at[np.sort(np.unique(own[at], return_index=True)[1])] for at in rows]
 
     @cached_property
     def position(self) -> Ints:
@@ -222,8 +221,7 @@ class _View:
         j = int(problem.job_of[number])
         graph, base = problem.jobs[j].graph, int(problem.offsets[j])
         taken = None if schedule.realisation is None else schedule.realisation.taken[j]
-        pointer, found = graph.predecessor_pointer, []
-        own = number - base
+        pointer, own, found = graph.predecessor_pointer, number - base, []
         for e in graph.predecessor_edges[pointer[own] : pointer[own + 1]].tolist():
             senders = self.rows.get(base + int(graph.sources[e]), [])
             if not senders or (taken is not None and not taken[e]):
@@ -236,6 +234,10 @@ class _View:
                 offers.append((float(schedule.finish[row]) + travel, row, travel))
             found.append(min(offers))
         return found
+
+    def name(self, row: int) -> str:
+        """Display name of the task of a row."""
+        return self.problem.task_name(int(self.schedule.task[row]))
 
     def release(self, number: int) -> float:
         """Release of the task's job."""
@@ -262,19 +264,19 @@ def _cause(view: _View, row: int) -> Cause:
     if reason == "release":
         return Cause(reason, time, f"it starts as soon as its job is released, at {time:g}")
     if reason == "data" and before is not None:
-        return Cause(reason, time, _data_text(schedule.placement(before), time), before)
+        return Cause(reason, time, _data_text(view, before, time), before)
     device, start = int(schedule.device[row]), float(schedule.start[row])
     length = float(schedule.finish[row]) - start
-    could = _first_fit(_blocked(view, device, row), time, length, view.tolerance)
+    could = _first_fit(_blocked(view, device, row), time, length)
     if before is None or could < start - view.tolerance:
-        return Cause("choice", could, f"nothing held it: it could have started there at {could:g}")
-    other = schedule.placement(before)
-    text = f"its data was there at {time:g}, {other.device} was busy with {other.task} until {start:g}"
-    return Cause("busy", start, text, before)
+        return Cause("choice", could, f"nothing held it: it could have started there at {could:g}", before)
+    text = f"its data was there at {time:g}, {schedule.placement(row).device} was busy with "
+    return Cause("busy", start, f"{text}{view.name(before)} until {start:g}", before)
 
 
-def _data_text(parent: Placement, arrival: float) -> str:
-    text = f"it waited for {parent.task} on {parent.device}, which finished at {parent.finish:g}"
+def _data_text(view: _View, sender: int, arrival: float) -> str:
+    parent = view.schedule.placement(sender)
+    text = f"it waited for {view.name(sender)} on {parent.device}, which finished at {parent.finish:g}"
     if arrival > parent.finish:
         text += f"; the data took {arrival - parent.finish:g} and arrived at {arrival:g}"
     return text
@@ -283,19 +285,17 @@ def _data_text(parent: Placement, arrival: float) -> str:
 def _blocker(view: _View, row: int) -> int | None:
     """The row whose end on the same device coincides with the start of this one, the largest."""
     schedule = view.schedule
-    rows = view.on(int(schedule.device[row]))
+    rows = view.on[int(schedule.device[row])]
     touching = rows[np.abs(schedule.finish[rows] - schedule.start[row]) <= view.tolerance]
     touching = touching[view.position[touching] < view.position[row]]
-    if not len(touching):
-        return None
-    return int(touching[np.argmax(view.needs["slots"][schedule.task[touching]])])
+    largest = view.needs["slots"][schedule.task[touching]]
+    return int(touching[np.argmax(largest)]) if len(touching) else None
 
 
 def _blocked(view: _View, device: int, row: int) -> list[tuple[float, float]]:
     """Times in which the device has no room for the task of a row, that row itself left out."""
     schedule, number = view.schedule, int(view.schedule.task[row])
-    rows = view.on(device)
-    rows = rows[rows != row]
+    rows = view.on[device][view.on[device] != row]
     time = np.concatenate([schedule.start[rows], schedule.finish[rows]])
     full = np.zeros(len(time), dtype=np.bool_)
     order = np.lexsort((np.repeat([1, 0], len(rows)), time))  # what ends makes room first
@@ -309,11 +309,11 @@ def _blocked(view: _View, device: int, row: int) -> list[tuple[float, float]]:
     return [span for span in spans if span[1] - span[0] > view.tolerance]
 
 
-def _first_fit(blocked: list[tuple[float, float]], ready: float, length: float, tolerance: float) -> float:
-    """Earliest start at or after ``ready`` of an unblocked time of this length."""
+def _first_fit(blocked: list[tuple[float, float]], ready: float, length: float) -> float:
+    """Earliest start at or after ``ready`` with this much unblocked time, and some of it."""
     start = ready
     for low, high in blocked:
-        if low >= start + length - tolerance and low >= start - tolerance:
+        if low > start and low - start >= length - 1e-12 * low:
             break
         start = max(start, high)
     return start
@@ -321,7 +321,7 @@ def _first_fit(blocked: list[tuple[float, float]], ready: float, length: float, 
 
 def _alternatives(view: _View, row: int) -> tuple[Alternative, ...]:
     schedule, problem = view.schedule, view.problem
-    number, cluster = int(schedule.task[row]), view.problem.cluster
+    number, cluster = int(schedule.task[row]), problem.cluster
     found = []
     for device, name in enumerate(cluster.device_names):
         if device == int(schedule.device[row]):
@@ -333,20 +333,21 @@ def _alternatives(view: _View, row: int) -> tuple[Alternative, ...]:
             found.append(Alternative(name, np.inf, np.inf, np.inf))
             continue
         ready = max([view.release(number), *(arrival for arrival, _, _ in view.inputs(number, device))])
-        start = _first_fit(_blocked(view, device, row), ready, length, view.tolerance)
+        start = _first_fit(_blocked(view, device, row), ready, length)
         found.append(Alternative(name, ready, start, start + length))
     return tuple(sorted(found, key=lambda a: a.finish))
 
 
-def _chain(view: _View, row: int) -> tuple[Link, ...]:
+def _chain(view: _View, row: int, cause: Cause) -> tuple[Link, ...]:
     """Back from a row through what held each start, oldest first."""
     links = []
-    at: int | None = row
-    while at is not None:
+    reason, at, before = cause.reason, row, cause.row
+    while True:
+        links.append(Link(view.name(at), view.schedule.placement(at), reason))
+        if before is None or view.position[before] >= view.position[at]:
+            return tuple(reversed(links))
+        at = before
         reason, _, before = _held(view, at)
-        links.append(Link(view.schedule.placement(at), reason))
-        at = before if before is not None and view.position[before] < view.position[at] else None
-    return tuple(reversed(links))
 
 
 def _latest_finish(view: _View) -> Floats:
@@ -382,7 +383,7 @@ def _slot_order(view: _View, device: int) -> dict[int, list[int]]:
     free: deque[tuple[int, float]] = deque([(-1, float(view.problem.cluster.slots[device]))])
     running: list[tuple[float, int, float]] = []
     before: dict[int, list[int]] = {}
-    rows = view.on(device)
+    rows = view.on[device]
     for row in rows[np.argsort(view.position[rows])].tolist():
         while running and running[0][0] <= schedule.start[row] + view.tolerance:
             _, done, held = heapq.heappop(running)

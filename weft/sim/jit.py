@@ -41,7 +41,7 @@ def cache_folder() -> Path:
 
 
 CACHE = cache_folder()
-IS_COLD = not CACHE.is_dir()
+IS_COLD = not any(CACHE.glob("**/*.nbc"))
 try:
     CACHE.mkdir(parents=True, exist_ok=True)
     if not os.access(CACHE, os.W_OK):

@@ -1,0 +1,1 @@
+"""Measurements behind the published figures; ``python -m benchmarks`` lists them."""

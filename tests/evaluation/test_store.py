@@ -1,0 +1,164 @@
+"""The store of a sweep: rows, resuming, the lock, what is refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from weft.errors import InputError, LockedError
+from weft.evaluation.store import CONFIG, DATABASE, LOCK, Measured, Row, differences, open_sweep, read_sweep
+
+CONFIG_A = {"schedulers": ["heft"], "seeds": [0, 1], "cells": {"": {"ccr": 1.0}}}
+ROW = Row(
+    scenario="workflows",
+    cell="",
+    problem="test/0",
+    seed=0,
+    scheduler="heft",
+    makespan=0.1 + 0.2,
+    slr=1.5,
+    speedup=2.0,
+    utilisation=0.25,
+    mean_jct=1e300,
+    gap_percent=0.0,
+    lower_bound=1e-300,
+    copies=0,
+    valid=None,
+    fault=None,
+    trace="ab",
+)
+
+
+def test_rows_come_back_as_they_were(tmp_path: Path):
+    rows = [ROW, replace(ROW, seed=1, valid=True), replace(ROW, seed=2, valid=False, fault="slots: too many")]
+    with open_sweep(tmp_path / "sweep", CONFIG_A) as store:
+        store.add([Measured(row, 0.5) for row in rows])
+    with open_sweep(tmp_path / "sweep", CONFIG_A) as store:
+        assert store.rows() == rows
+        assert store.seconds() == {row.key: 0.5 for row in rows}
+        assert store.keys() == {row.key for row in rows}
+
+
+def test_rows_are_kept_in_memory_without_a_folder():
+    with open_sweep(None, CONFIG_A) as store:
+        store.add([Measured(ROW, 0.1)])
+        assert store.rows() == [ROW]
+
+
+def test_rows_of_one_call_are_kept_all_or_none(tmp_path: Path):
+    with (
+        pytest.raises(InputError, match="cannot be used as a sweep: UNIQUE"),
+        open_sweep(tmp_path, CONFIG_A) as store,
+    ):
+        store.add([Measured(ROW, 0.1)])
+        store.add([Measured(replace(ROW, seed=1), 0.1), Measured(ROW, 0.1)])
+    with read_sweep(tmp_path) as store:
+        assert store.rows() == [ROW]
+
+
+def test_hash_of_rows_leaves_out_order_and_seconds(tmp_path: Path):
+    other = replace(ROW, seed=1)
+    with open_sweep(None, CONFIG_A) as first, open_sweep(None, CONFIG_A) as second:
+        first.add([Measured(ROW, 0.1), Measured(other, 0.2)])
+        second.add([Measured(other, 7.0)])
+        second.add([Measured(ROW, 8.0)])
+        assert first.rows_hash() == second.rows_hash()
+
+
+def test_hash_of_rows_sees_the_last_bit():
+    with open_sweep(None, CONFIG_A) as first, open_sweep(None, CONFIG_A) as second:
+        first.add([Measured(ROW, 0.1)])
+        second.add([Measured(replace(ROW, makespan=0.3), 0.1)])
+        assert first.rows_hash() != second.rows_hash()
+
+
+def test_folder_holds_a_readable_configuration(tmp_path: Path):
+    with open_sweep(tmp_path, CONFIG_A):
+        pass
+    assert json.loads((tmp_path / CONFIG).read_text("utf-8")) == CONFIG_A
+
+
+def test_folder_of_another_configuration_is_refused_by_name_of_the_difference(tmp_path: Path):
+    with open_sweep(tmp_path, CONFIG_A):
+        pass
+    expected = r"another configuration \(seeds: there \[0, 1\], here \[0\]\)"
+    with pytest.raises(InputError, match=expected), open_sweep(tmp_path, CONFIG_A | {"seeds": [0]}):
+        pass
+
+
+def test_differences_go_into_tables_and_lists():
+    stored = {"a": {"b": 1}, "c": [1, 2], "d": 1}
+    wanted = {"a": {"b": 2}, "c": [1, 3], "e": 1}
+    assert differences(stored, wanted) == [
+        "a.b: there 1, here 2",
+        "c[1]: there 2, here 3",
+        "d: there 1, here null",
+        "e: there null, here 1",
+    ]
+
+
+def test_folder_with_other_things_is_refused(tmp_path: Path):
+    (tmp_path / "thesis.tex").write_text("x", "utf-8")
+    with (
+        pytest.raises(InputError, match="expected an empty folder or a sweep, found 'thesis.tex'"),
+        open_sweep(tmp_path, CONFIG_A),
+    ):
+        pass
+
+
+def test_folder_that_is_a_file_is_refused(tmp_path: Path):
+    (tmp_path / "file").write_text("x", "utf-8")
+    with (
+        pytest.raises(InputError, match="expected a folder for the sweep"),
+        open_sweep(tmp_path / "file", CONFIG_A),
+    ):
+        pass
+
+
+def test_database_of_somebody_else_is_refused(tmp_path: Path):
+    (tmp_path / DATABASE).write_text("no database at all, but long enough to look at" * 20, "utf-8")
+    with pytest.raises(InputError, match="cannot be used as a sweep"), open_sweep(tmp_path, CONFIG_A):
+        pass
+
+
+def test_reading_needs_a_sweep(tmp_path: Path):
+    with pytest.raises(InputError, match="expected a sweep folder"), read_sweep(tmp_path):
+        pass
+
+
+def test_second_process_is_told_who_holds_the_sweep(tmp_path: Path):
+    script = (
+        "import sys\nfrom weft.evaluation.store import open_sweep\n"
+        f"with open_sweep({str(tmp_path)!r}, {CONFIG_A!r}):\n    print('open', flush=True)\n    sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with (
+            pytest.raises(LockedError, match=f"process {holder.pid} is running this sweep") as caught,
+            open_sweep(tmp_path, CONFIG_A),
+        ):
+            pass
+        holder.kill()
+    assert caught.value.exit_code == 4
+
+
+def test_lock_of_a_dead_process_is_taken_over(tmp_path: Path):
+    (tmp_path / LOCK).write_text("999999999\n", "utf-8")
+    with open_sweep(tmp_path, CONFIG_A) as store:
+        assert store.rows() == []
+
+
+def test_database_is_in_wal_mode(tmp_path: Path):
+    with open_sweep(tmp_path, CONFIG_A):
+        connection = sqlite3.connect(tmp_path / DATABASE)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        connection.close()

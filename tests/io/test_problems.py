@@ -1,0 +1,89 @@
+"""Problem files: everything inline, or graphs and clusters by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import problems
+
+from weft.errors import InputError
+from weft.io.files import read_problem, write_problem
+from weft.io.json_files import dump_json, parse_json
+from weft.io.problems import problem_document, problem_from_document
+from weft.io.toml_files import dump_toml, parse_toml
+from weft.model.cluster import Cluster
+from weft.model.graph import TaskGraph
+from weft.model.problem import Job, Objective, Problem
+
+GRAPH = {"tasks": [{"name": "a", "work": 1.0}]}
+CPU = {"device": [{"class": "cpu"}]}
+
+
+def test_written_problem_keeps_jobs_objective_and_noise(pair: Cluster, tmp_path: Path):
+    graph = TaskGraph([1.0, 2.0], [0], [1], 8.0)
+    jobs = (
+        Job(
+            graph,
+            "first",
+            release=1.5,
+            period=10.0,
+            deadline=9.0,
+            weight=2.0,
+            owner="me",
+            eligible=("cpu-1",),
+        ),
+        Job(graph, "second"),
+    )
+    write_problem(Problem(jobs, pair, Objective("mean_jct", False), 0.25, "two"), tmp_path / "p.toml")
+    again = read_problem(tmp_path / "p.toml")
+    assert (again.name, again.noise, again.objective) == ("two", 0.25, Objective("mean_jct", False))
+    keys = ("name", "release", "period", "deadline", "weight", "owner", "eligible")
+    for job, expected in zip(again.jobs, jobs, strict=True):
+        assert [getattr(job, key) for key in keys] == [getattr(expected, key) for key in keys]
+
+
+@given(problems())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_documents_read_back_the_same(problem: Problem):
+    if not all(job.graph.num_tasks for job in problem.jobs):
+        return
+    document = problem_document(problem)
+    for parsed in (parse_json(dump_json(document), "p"), parse_toml(dump_toml(document), "p")):
+        again = problem_from_document(parsed)
+        assert np.array_equal(
+            again.run_times[:, again.cluster.device_class], problem.run_times[:, problem.cluster.device_class]
+        )
+        assert np.array_equal(again.eligible, problem.eligible)
+        assert [job.release for job in again.jobs] == [job.release for job in problem.jobs]
+        assert again.objective == problem.objective
+
+
+def test_problem_names_files_next_to_it(tmp_path: Path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "g.json").write_text(json.dumps(GRAPH))
+    (tmp_path / "c.toml").write_text('[[device]]\nclass = "gpu"')
+    (tmp_path / "p.json").write_text(json.dumps({"cluster": "c.toml", "jobs": [{"graph": "sub/g.json"}]}))
+    assert read_problem(tmp_path / "p.json").cluster.device_names == ("gpu-0",)
+
+
+def test_problem_names_a_builtin_cluster(tmp_path: Path):
+    (tmp_path / "p.json").write_text(json.dumps({"cluster": "cpu-4", "jobs": [{"graph": GRAPH}]}))
+    assert read_problem(tmp_path / "p.json").cluster.name == "cpu-4"
+
+
+def test_problem_without_references_must_be_inline():
+    with pytest.raises(InputError, match="expected the graph inline, got a file name"):
+        problem_from_document({"cluster": CPU, "jobs": [{"graph": "/etc/passwd"}]})
+    with pytest.raises(InputError, match="expected the cluster inline, got a name"):
+        problem_from_document({"cluster": "c.toml", "jobs": [{"graph": GRAPH}]})
+
+
+def test_problem_puts_the_job_in_front_of_a_field():
+    bad = {"tasks": [{"name": "a", "work": -1}]}
+    with pytest.raises(InputError) as caught:
+        problem_from_document({"cluster": CPU, "jobs": [{"graph": GRAPH}, {"graph": bad}]})
+    assert caught.value.field == "jobs[1].graph.tasks[0].work"

@@ -1,0 +1,273 @@
+"""Problems: run times, feasibility, ratios, and the draws of a realisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import make_cluster, make_graph, problems
+
+from weft.errors import InfeasibleError, InputError, WeftError
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.graph import TaskGraph
+from weft.model.problem import Job, Problem, expected, keyed_uniform, realise
+
+CPU = DeviceClass("cpu")
+GPU = DeviceClass("gpu", 4.0)
+MIXED = Cluster.uniform((CPU, GPU), (1, 2), bandwidth=1.0)
+
+
+def coin(probability: float) -> TaskGraph:
+    """A task followed by one of two others."""
+    return TaskGraph(
+        [1.0] * 3, [0, 0], [1, 2], probability=[probability, 1 - probability], branch=[0, 0], name="coin"
+    )
+
+
+def test_run_times_prefer_graph_then_kind_then_speed():
+    fast = DeviceClass("gpu", 4.0, times={"bert": 7.0}, speeds={"cnn": 8.0})
+    graph = TaskGraph(
+        [8.0, 8.0, 8.0, 8.0],
+        kinds=("mlp", "cnn", "bert"),
+        kind=[0, 1, 2, 2],
+        classes=("gpu",),
+        times=[[np.nan], [np.nan], [np.nan], [0.5]],
+    )
+    problem = Problem(graph, Cluster.uniform((CPU, fast), (1, 1)))
+    assert problem.run_times.tolist() == [[8.0, 2.0], [8.0, 1.0], [8.0, 7.0], [8.0, 0.5]]
+
+
+def test_run_times_without_work_hold_only_where_given():
+    graph = TaskGraph([np.nan], classes=("gpu",), times=[[3.0]])
+    assert Problem(graph, MIXED).run_times.tolist() == [[np.inf, 3.0]]
+
+
+def test_run_times_are_infinite_where_a_task_does_not_fit():
+    small = DeviceClass("small", memory=10.0)
+    graph = TaskGraph([1.0, 1.0], memory=[10.0, 11.0])
+    problem = Problem(graph, Cluster.uniform((CPU, small), (1, 1)))
+    assert problem.run_times.tolist() == [[1.0, 1.0], [1.0, np.inf]]
+
+
+def test_mean_and_best_run_times_count_devices_not_classes():
+    problem = Problem(TaskGraph([8.0]), MIXED)
+    assert problem.mean_run_times.tolist() == [4.0]
+    assert problem.best_run_times.tolist() == [2.0]
+
+
+def test_best_run_times_of_elastic_tasks_are_at_the_best_rate():
+    graph = TaskGraph([8.0, 8.0], curves=[[1.0, 1.6]], curve=[-1, 0])
+    assert Problem(graph, Cluster.uniform((CPU,), (1,))).best_run_times.tolist() == [8.0, 5.0]
+
+
+def test_problem_numbers_tasks_through_all_jobs():
+    first, second = TaskGraph([1.0]), TaskGraph([1.0, 2.0], names=("a", "b"))
+    problem = Problem([Job(first, "x"), Job(second, "y")], MIXED)
+    assert (problem.offsets.tolist(), problem.job_of.tolist()) == ([0, 1, 3], [0, 1, 1])
+    assert problem.task_name(2) == "y/b"
+    assert Problem(second, MIXED).task_name(1) == "b"
+
+
+def test_problem_with_several_jobs_has_no_single_graph():
+    graph = TaskGraph([1.0])
+    with pytest.raises(InputError, match="expected a problem with one job, got 2"):
+        _ = Problem([Job(graph), Job(graph)], MIXED).graph
+
+
+def test_problem_eligible_takes_devices_and_classes():
+    graph = TaskGraph([1.0])
+    jobs = [Job(graph, eligible=("gpu-1", "cpu")), Job(graph)]
+    assert Problem(jobs, MIXED).eligible.tolist() == [[True, False, True], [True, True, True]]
+    assert Problem(graph, MIXED).eligible.shape == (0, 0)
+
+
+ONE = TaskGraph([1.0], names=("a",))
+REFUSED: list[tuple[Callable[[], object], type[WeftError], str]] = [
+    (lambda: Problem([], MIXED), InputError, "jobs: expected at least one job, got none"),
+    (
+        lambda: Problem(ONE, MIXED, noise=-1.0),
+        InputError,
+        "noise: expected a finite coefficient of variation >= 0, got -1.0",
+    ),
+    (
+        lambda: Job(ONE, release=-1.0),
+        InputError,
+        "job job: release: expected a finite number >= 0, got -1.0",
+    ),
+    (lambda: Job(ONE, period=0.0), InputError, "job job: period: expected a finite number > 0, got 0.0"),
+    (
+        lambda: Job(ONE, deadline=float("nan")),
+        InputError,
+        "job job: deadline: expected a finite number >= 0, got nan",
+    ),
+    (
+        lambda: Problem(Job(ONE, eligible=("tpu",)), MIXED),
+        InputError,
+        "job job: eligible: 'tpu' is neither a device nor a class of the cluster",
+    ),
+    (
+        lambda: Problem(Job(ONE, eligible=()), MIXED),
+        InfeasibleError,
+        "eligible: job job may use no device",
+    ),
+    (
+        lambda: Problem(ONE, Cluster.uniform((DeviceClass("tpu", None, times={"cnn": 1.0}),), (1,))),
+        InputError,
+        "class tpu: times: no run time for kind 'task' (task 'a'): give the class a speed, or list the kind "
+        "in its times or speeds",
+    ),
+    (
+        lambda: Problem(ONE.replaced(slots=3), MIXED),
+        InfeasibleError,
+        "tasks.a: task 'a' needs 3 slots, no device has more than 1",
+    ),
+    (
+        lambda: Problem(ONE.replaced(memory=3.0), Cluster.uniform((DeviceClass("s", memory=2.0),), (1,))),
+        InfeasibleError,
+        "tasks.a: task 'a' needs 3 bytes of memory, no device has more than 2",
+    ),
+    (
+        lambda: Problem(ONE.replaced(classes=("cpu", "gpu"), times=[[np.inf, np.inf]]), MIXED),
+        InfeasibleError,
+        "tasks.a: task 'a' (kind task) can run on no device of the cluster (cpu, gpu)",
+    ),
+    (lambda: Problem(ONE, MIXED).with_ccr(0.0), InputError, "ccr: expected a ratio > 0, got 0.0"),
+    (
+        lambda: Problem(ONE, MIXED).with_ccr(1.0),
+        InputError,
+        "ccr: the ratio cannot be set: it needs data on edges, finite bandwidth and at least two devices",
+    ),
+    (
+        lambda: Problem(ONE, MIXED).unrolled(np.inf),
+        InputError,
+        "horizon: expected a finite number >= 0, got inf",
+    ),
+    (
+        lambda: expected(Problem(coin(0.5), MIXED)),
+        InputError,
+        "job coin has conditional branches: they need a seed, see realise()",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "text"), REFUSED, ids=[text for *_, text in REFUSED])
+def test_problem_refuses_bad_input_in_one_line(make: Callable[[], object], error: type[WeftError], text: str):
+    with pytest.raises(error) as caught:
+        make()
+    assert str(caught.value) == text
+
+
+def test_ccr_is_mean_transfer_over_mean_run_time():
+    graph = TaskGraph([8.0, 8.0], [0], [1], [6.0])
+    assert Problem(graph, MIXED).ccr == pytest.approx(6.0 / 4.0)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(problems(), st.sampled_from((0.1, 1.0, 5.0)))
+def test_with_ccr_reaches_the_ratio(problem: Problem, target: float):
+    assume(problem.ccr > 0)
+    assert problem.with_ccr(target).ccr == pytest.approx(target, rel=1e-9)
+
+
+def test_unrolled_releases_before_the_horizon():
+    job = Job(ONE, "tick", release=1.0, period=2.0, deadline=1.5)
+    jobs = Problem(job, MIXED).unrolled(6.0).jobs
+    assert [(j.name, j.release, j.period, j.deadline) for j in jobs] == [
+        ("tick#0", 1.0, None, 1.5),
+        ("tick#1", 3.0, None, 1.5),
+        ("tick#2", 5.0, None, 1.5),
+    ]
+
+
+def test_unrolled_never_releases_at_the_horizon():
+    jobs = Problem(Job(ONE, period=0.1), MIXED).unrolled(1.1).jobs
+    assert len(jobs) == 11
+
+
+def test_unrolled_keeps_single_jobs():
+    problem = Problem([Job(ONE, "once"), Job(ONE, "tick", period=1.0)], MIXED).unrolled(2.0)
+    assert [job.name for job in problem.jobs] == ["once", "tick#0", "tick#1"]
+
+
+def test_keyed_uniform_does_not_depend_on_the_order_of_keys():
+    tasks = np.random.default_rng(0).permutation(1000)
+    assert keyed_uniform(7, 1, 0, np.arange(1000))[tasks].tolist() == keyed_uniform(7, 1, 0, tasks).tolist()
+
+
+def test_keyed_uniform_of_one_key_equals_that_of_many():
+    assert float(keyed_uniform(7, 1, 0, 3)) == keyed_uniform(7, 1, 0, np.arange(5))[3]
+
+
+def test_keyed_uniform_is_uniform():
+    draws = keyed_uniform(1, 2, np.arange(300)[:, None], np.arange(300)).ravel()
+    counts = np.histogram(draws, bins=20, range=(0.0, 1.0))[0]
+    chi_squared = float(((counts - 4500.0) ** 2 / 4500.0).sum())
+    assert chi_squared < 43.8  # 19 degrees of freedom, one in a thousand
+    assert (draws.min() >= 0.0, draws.max() < 1.0) == (True, True)
+
+
+def test_keyed_uniform_differs_between_every_part_of_the_key():
+    keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (-1, 0, 0)]
+    assert len({float(keyed_uniform(*key)) for key in keys}) == len(keys)
+
+
+def test_realise_pairs_draws_across_problems():
+    """A job keeps its draws when another joins it."""
+    graph = make_graph(0, 30, "random", "uniform", "none")
+    alone = realise(Problem(Job(graph), MIXED, noise=0.5), 3)
+    joined = realise(Problem([Job(graph), Job(graph)], MIXED, noise=0.5), 3)
+    assert joined.run_times[:30].tolist() == alone.run_times.tolist()
+    assert joined.run_times[30:].tolist() != alone.run_times.tolist()
+
+
+def test_realise_repeats_with_the_seed_and_changes_without():
+    problem = Problem(make_graph(0, 5, "chain", "uniform", "none"), MIXED, noise=0.3)
+    assert realise(problem, 1).run_times.tolist() == realise(problem, 1).run_times.tolist()
+    assert realise(problem, 1).run_times.tolist() != realise(problem, 2).run_times.tolist()
+
+
+def test_realise_without_noise_is_as_expected():
+    problem = Problem(make_graph(0, 5, "chain", "uniform", "none"), MIXED)
+    assert realise(problem, 1).run_times.tolist() == expected(problem).run_times.tolist()
+    assert realise(problem, 1).is_full
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.5])
+def test_realise_noise_has_mean_one_and_the_given_variation(noise: float):
+    problem = Problem(TaskGraph(np.ones(40_000)), Cluster.uniform((CPU,), (1,)), noise=noise)
+    factors = realise(problem, 11).run_times[:, 0]
+    assert factors.mean() == pytest.approx(1.0, abs=4 * noise / 200)
+    assert factors.std() == pytest.approx(noise, rel=0.05)
+
+
+def test_realise_takes_branches_as_often_as_their_probability():
+    problem = Problem(coin(0.3), MIXED)
+    taken = sum(bool(realise(problem, seed).taken[0][0]) for seed in range(2000))
+    assert taken / 2000 == pytest.approx(0.3, abs=4 * (0.21 / 2000) ** 0.5)
+
+
+def test_realise_takes_exactly_one_branch_and_runs_its_task():
+    for seed in range(50):
+        happened = realise(Problem(coin(0.5), MIXED), seed)
+        assert happened.taken[0].sum() == 1
+        assert happened.runs.tolist() == [True, *happened.taken[0].tolist()]
+
+
+def test_realise_never_takes_a_branch_of_probability_zero():
+    assert not any(realise(Problem(coin(0.0), MIXED), seed).taken[0][0] for seed in range(200))
+
+
+def test_realise_joins_run_if_any_branch_reaches_them():
+    graph = TaskGraph(
+        [1.0] * 4, [0, 0, 1, 2], [1, 2, 3, 3], probability=[0.5, 0.5, 1, 1], branch=[0, 0, -1, -1]
+    )
+    assert all(realise(Problem(graph, MIXED), seed).runs[3] for seed in range(20))
+
+
+def test_strategies_make_feasible_problems_of_every_link_kind():
+    for links in ("free", "uniform", "nodes", "matrix"):
+        cluster = make_cluster(1, 5, 3, links, is_plain=False)
+        assert Problem(make_graph(1, 6, "diamond", "wide", "huge"), cluster).num_tasks == 6

@@ -1,0 +1,267 @@
+"""The verbs whatif, pareto and bench, and ``schedule --noise``: text, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pytest
+
+from weft.cli import bench as benching
+from weft.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+PIPELINE = str(ROOT / "examples" / "pipeline.json")
+ON_GPUS = (PIPELINE, "--cluster", "gpu-mix-8")
+TWO = ("bench", "taillard", "--scheduler", "heft", "--instances", "ta01,ta11")
+
+
+class Ran(NamedTuple):
+    """What one command line did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict:
+        return json.loads(self.out, parse_constant=pytest.fail)
+
+
+class Weft(Protocol):
+    def __call__(self, *words: str) -> Ran: ...
+
+
+@pytest.fixture
+def weft(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Weft:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_DEBUG", raising=False)
+
+    def run(*words: str) -> Ran:
+        code = main(list(words))
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+# -- whatif -----------------------------------------------------------------------------------------
+
+
+def test_whatif_json_has_the_documented_rows(weft: Weft) -> None:
+    found = weft("whatif", *ON_GPUS, "--add", "a100=1", "--remove", "t4=2", "--json").json
+    assert found["schema"] == "weft/whatif/1"
+    assert [row["change"] for row in found["rows"]] == ["as it is", "+1 a100", "-2 t4", "+1 a100, -2 t4"]
+    keys = "change makespan makespan_change_percent cost energy utilisation lower_bound"
+    assert all(set(row) >= set(keys.split()) for row in found["rows"])
+
+
+def test_whatif_table_shows_changes_in_percent(weft: Weft) -> None:
+    ran = weft("whatif", *ON_GPUS, "--add", "a100=1")
+    assert ran.code == 0
+    assert "+1 a100" in ran.out
+    assert "-6.6 %" in ran.out
+    assert "next: weft pareto" in ran.err
+
+
+def test_whatif_each_tries_every_class(weft: Weft) -> None:
+    rows = weft("whatif", *ON_GPUS, "--each", "--json").json["rows"]
+    assert len(rows) == 9
+
+
+BAD = [
+    (("whatif", *ON_GPUS), 2, "--add: expected a change"),
+    (("whatif", *ON_GPUS, "--add", "a100"), 2, "--add: expected CLASS=COUNT such as a100=1"),
+    (("whatif", *ON_GPUS, "--add", "a1000=1"), 2, "did you mean 'a100'?"),
+    (("whatif", *ON_GPUS, "--remove", "t4=3"), 2, "cannot remove 3 of 't4': the cluster has 2"),
+    (("whatif", *ON_GPUS, "--remove", "t4=2,p100=2,v100=2,a100=2"), 3, "no device is left"),
+    (("whatif", *ON_GPUS, "--each", "--scheduler", "hefty"), 2, "no planner 'hefty'; did you mean 'heft'?"),
+    (("pareto", *ON_GPUS, "--scheduler", "hefty"), 2, "no planner 'hefty'"),
+    (("pareto", *ON_GPUS, "--most", "4", "--plot", "front.jpg"), 2, "ends in .png or .svg"),
+    (("bench", "taylard"), 2, "no benchmark 'taylard'"),
+    (("bench", "taillard", "--instances", "ta81"), 2, "no instance 'ta81' in taillard"),
+    ((*TWO, "--groups", "9x9"), 2, "no group '9x9' among these instances (groups: 15x15, 20x15)"),
+    ((*TWO, "--check", "some"), 2, "--check: expected auto or all, got 'some'"),
+    ((*TWO, "--samples", "3", "--effort", "3"), 2, "give --samples or --effort, not both"),
+    (("bench", "tpch"), 2, "tpch needs a folder"),
+    (("bench", "taillard", "--scheduler", "hefty"), 2, "no planner 'hefty'"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "text"), BAD)
+def test_bad_questions_get_one_line(weft: Weft, words: tuple[str, ...], code: int, text: str) -> None:
+    ran = weft(*words)
+    assert ran.code == code
+    assert text in ran.err.splitlines()[-1]
+    assert ran.out == ""
+
+
+# -- pareto -----------------------------------------------------------------------------------------
+
+
+def test_pareto_json_rows_trade(weft: Weft) -> None:
+    found = weft("pareto", *ON_GPUS, "--scheduler", "heft", "--most", "20", "--json").json
+    assert (found["clusters"], found["possible_clusters"], found["plans"]) == (20, 80, 20)
+    rows = found["rows"]
+    assert all(set(row) == {"devices", "scheduler", "makespan", "cost", "energy"} for row in rows)
+    assert [row["makespan"] for row in rows] == sorted(row["makespan"] for row in rows)
+    assert rows[0]["cost"] > rows[-1]["cost"]
+
+
+def test_pareto_draws_and_says_how_much_it_tried(weft: Weft, tmp_path: Path) -> None:
+    ran = weft("pareto", *ON_GPUS, "--scheduler", "heft,cpop", "--most", "20", "--plot", "front.png")
+    assert "20 plans on 10 of 80 parts of the cluster" in ran.out
+    assert (tmp_path / "front.png").stat().st_size > 10_000
+
+
+def test_pareto_says_that_prices_are_missing(weft: Weft) -> None:
+    cluster = str(ROOT / "examples" / "cluster.toml")
+    ran = weft("pareto", PIPELINE, "--cluster", cluster, "--scheduler", "heft", "--most", "8")
+    assert "the cluster gives no price" in ran.out
+
+
+# -- bench ------------------------------------------------------------------------------------------
+
+
+def test_bench_json_is_the_documented_one(weft: Weft) -> None:
+    found = weft(*TWO, "--json").json
+    keys = "schema weft seed scheduler instances mean_gap_percent groups seconds rows"
+    assert set(found) >= set(keys.split())
+    assert (found["scheduler"], found["instances"], found["gap_to"]) == ("heft", 2, "best known")
+    first, second = found["rows"]
+    assert (first["instance"], first["best_known"], first["valid"]) == ("ta01", 1231.0, True)
+    assert first["gap_percent"] == pytest.approx(100 * (first["makespan"] / 1231 - 1))
+    assert found["groups"] == {"15x15": first["gap_percent"], "20x15": second["gap_percent"]}
+    assert found["mean_gap_percent"] == pytest.approx((first["gap_percent"] + second["gap_percent"]) / 2)
+
+
+def test_bench_table_says_what_the_gap_is_to(weft: Weft) -> None:
+    ran = weft(*TWO)
+    assert ran.code == 0
+    assert "above best known" in ran.out
+    assert "2 instances, on average" in ran.out
+    assert "2 schedules checked" in ran.out
+
+
+def test_bench_groups_leaves_out_the_others(weft: Weft) -> None:
+    rows = weft(*TWO, "--groups", "20x15", "--json").json["rows"]
+    assert [row["instance"] for row in rows] == ["ta11"]
+
+
+def test_bench_without_best_known_compares_with_the_bound(weft: Weft, tmp_path: Path) -> None:
+    stages = {"2g/1": {"tasks": [3000, 4000], "duration_ms": [10, 4], "edges": [[0, 1]]}}
+    (tmp_path / "tpch_stages.json").write_text(json.dumps(stages))
+    (tmp_path / "tpch_train_sets.json").write_text(json.dumps({"2": [["2g/1", "2g/1"]]}))
+    ran = weft("bench", "tpch", "--data", str(tmp_path), "--scheduler", "heft", "--json")
+    (row,) = ran.json["rows"]
+    assert (row["instance"], row["best_known"], row["gap_to"]) == ("2/0", None, "lower bound")
+    assert row["gap_percent"] == pytest.approx(100 * (row["makespan"] / row["lower_bound"] - 1))
+
+
+def test_bench_of_a_wrong_planner_is_not_valid(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.model.validate.validate", lambda plan: ("broken",))
+    ran = weft(*TWO)
+    assert ran.code == 1
+    assert "NOT VALID: ta01, ta11" in ran.out
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Presses Ctrl-C at the second instance; returns which were measured."""
+    measured: list[str] = []
+    real = benching._measure  # noqa: SLF001
+
+    def measure(suite, instance, *rest):
+        if len(measured) == 1:
+            measured.append("Ctrl-C")
+            raise KeyboardInterrupt
+        measured.append(instance.name)
+        return real(suite, instance, *rest)
+
+    monkeypatch.setattr(benching, "_measure", measure)
+    return lambda: measured
+
+
+def test_bench_interrupted_shows_what_is_done(weft: Weft, interrupted: Callable[[], list[str]]) -> None:
+    ran = weft(*TWO)
+    assert ran.code == 130
+    assert ran.out == ""
+    assert "ta01" in ran.err
+    assert "interrupted after 1 of 2 instances" in ran.err
+
+
+def test_bench_continues_a_record(weft: Weft, interrupted: Callable[[], list[str]], tmp_path: Path) -> None:
+    assert weft(*TWO, "--out", "rows.jsonl").code == 130
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
+    found = weft(*TWO, "--out", "rows.jsonl", "--json").json
+    assert interrupted() == ["ta01", "Ctrl-C", "ta11"]
+    assert [row["instance"] for row in found["rows"]] == ["ta01", "ta11"]
+    again = weft(*TWO, "--out", "rows.jsonl", "--json").json
+    assert again == found
+
+
+def test_bench_record_drops_a_line_cut_off(weft: Weft, tmp_path: Path) -> None:
+    weft(*TWO, "--out", "rows.jsonl")
+    path = tmp_path / "rows.jsonl"
+    whole = path.read_text()
+    path.write_text(whole[:-30])
+    assert weft(*TWO, "--out", "rows.jsonl").code == 0
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row.get("instance") for row in rows] == [None, "ta01", "ta11"]
+
+
+RECORDS = [
+    ("notes without an end", "rows.jsonl:1: expected a JSON object"),
+    (
+        '{"schema": "weft/bench-rows/1", "bench": "taillard", "scheduler": "cpop"}\n',
+        "expected 'heft', got 'cpop'",
+    ),
+    ("HEAD\n{}\n", "rows.jsonl:2: expected a row of weft bench --out"),
+    ("HEAD\nnothing\n", "rows.jsonl:2: expected a JSON object"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), RECORDS)
+def test_bench_leaves_a_foreign_record_alone(weft: Weft, tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    weft(*TWO, "--out", "rows.jsonl")
+    text = text.replace("HEAD", path.read_text().splitlines()[0])
+    path.write_text(text)
+    ran = weft(*TWO, "--out", "rows.jsonl")
+    assert (ran.code, path.read_text()) == (2, text)
+    assert message in ran.err
+
+
+def test_bench_default_scheduler_is_one_there_is() -> None:
+    from weft.catalog import PLANNERS
+
+    assert benching.default_scheduler("taillard") in PLANNERS
+    assert benching.default_scheduler("tpch") in PLANNERS
+
+
+# -- schedule --noise -------------------------------------------------------------------------------
+
+
+def test_schedule_noise_adds_spread_and_slack(weft: Weft) -> None:
+    found = weft("schedule", *ON_GPUS, "--noise", "0.3", "--seeds", "20", "--json").json
+    noise = found["noise"]
+    assert set(noise) == {"cv", "seeds", "median", "p95", "mean", "worst"}
+    assert (noise["cv"], noise["seeds"]) == (0.3, 20)
+    assert noise["median"] <= noise["p95"] <= noise["worst"]
+    slacks = [row["slack"] for row in found["placements"]]
+    assert min(slacks) == 0.0 < max(slacks) <= found["makespan"]
+
+
+def test_schedule_noise_says_what_must_not_be_late(weft: Weft) -> None:
+    ran = weft("schedule", *ON_GPUS, "--noise", "0.3", "--seeds", "20")
+    assert "under noise  median" in ran.out
+    assert "(20 runs, run times vary by 30.0 %)" in ran.out
+    assert "placements have none: " in ran.out
+
+
+def test_schedule_without_noise_has_neither(weft: Weft) -> None:
+    found = weft("schedule", *ON_GPUS, "--json").json
+    assert "noise" not in found
+    assert "slack" not in found["placements"][0]

@@ -1,0 +1,82 @@
+"""Verbs about weft itself: schedulers, doctor."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+
+if TYPE_CHECKING:
+    from weft.doctor import KernelCache
+
+
+def schedulers(as_json: opt.Json = False) -> None:
+    """List the schedulers and what each is good at."""
+    from weft.catalog import ROLES
+
+    rows = [
+        {"name": name, "role": role, "summary": entry.summary}
+        for role, entries in ROLES.items()
+        for name, entry in entries.items()
+    ]
+    if as_json:
+        output.emit(output.document("schedulers", None, {"schedulers": rows}))
+        return
+    table = output.table(["name", "role", "what it is good at"])
+    for row in rows:
+        table.add_row(row["name"], row["role"], row["summary"])
+    output.show(table)
+
+
+def doctor(
+    warm: Annotated[bool, typer.Option("--compile", help="Compile all kernels now.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Show versions, optional parts, kernel cache and threads."""
+    from weft import doctor as diagnosis
+
+    compiled: tuple[str, ...] = ()
+    if warm:
+        with output.progress("compiling the kernels of every planner"):
+            compiled = diagnosis.warm()
+    cache = diagnosis.kernel_cache()
+    if as_json:
+        fields = {
+            "versions": diagnosis.versions(),
+            "extras": [asdict(extra) | {"install": extra.install} for extra in diagnosis.extras()],
+            "cache": asdict(cache) | {"folder": str(cache.folder), "compiled": cache.num_compiled > 0},
+            "cpus": diagnosis.num_cpus(),
+            "threads": diagnosis.threads(),
+            "warmed": list(compiled),
+        }
+        output.emit(output.document("doctor", None, fields))
+        return
+    _show_versions()
+    output.say(f"kernels     {_describe(cache)}")
+    output.say(f"            in {cache.folder}")
+    if cache.num_old:
+        output.say(f"            {cache.num_old} folders of former versions beside it may be deleted")
+    settings = ", ".join(f"{name} {value or 'not set'}" for name, value in diagnosis.threads().items())
+    output.say(f"processors  {diagnosis.num_cpus()}; planners use one thread ({settings})")
+
+
+def _show_versions() -> None:
+    from weft import doctor as diagnosis
+
+    table = output.table(["part", "version", "for"])
+    for name, version in diagnosis.versions().items():
+        table.add_row(name, version or "missing", "")
+    for extra in diagnosis.extras():
+        table.add_row(extra.package, extra.version or f"not installed: {extra.install}", extra.purpose)
+    output.show(table)
+    output.say("")
+
+
+def _describe(cache: KernelCache) -> str:
+    if not cache.num_compiled:
+        return "not compiled yet: the first plan takes longer, or run weft doctor --compile"
+    return f"{cache.num_compiled} compiled, {output.size(cache.num_bytes)}"

@@ -1,0 +1,283 @@
+"""Verbs about evidence: evaluate, scenarios, recipes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.evaluation.benchmark import Progress, Sweep
+    from weft.evaluation.evaluate import Evaluation, Summary
+    from weft.evaluation.statistics import Comparison
+    from weft.scenarios import Scenario
+
+NOT_VALID = 1
+"""Exit code where a schedule breaks a rule."""
+EVERY = 10.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+
+def evaluate(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="SCENARIO_OR_FILES", show_default=False, help="A scenario, or files."),
+    ],
+    schedulers: Annotated[
+        list[str] | None,
+        typer.Option("--schedulers", "-s", metavar="A,B", help="Which; default: those of the scenario."),
+    ] = None,
+    problems: Annotated[
+        int | None, typer.Option("--problems", metavar="N", min=1, help="Number of problems.")
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Seeds per problem.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="S", min=0, help="The first of the seeds.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting; [a, b] or from:to:step sweeps it."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
+    ] = None,
+    cluster: opt.Cluster = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="NAME", help="Whom the others are compared with.")
+    ] = None,
+    effort: opt.Effort = None,
+    split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",
+    check: Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")] = "sample",
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare schedulers on the same problems and seeds, with intervals and tests."""
+    from weft.evaluation.evaluate import evaluate as run
+
+    cells = _cells(what, settings or [], cluster)
+    names = tuple(opt.split_names(schedulers)) or cells[0].recipe.schedulers
+    asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
+    with _counting(f"{asked.num_rows} rows") as progress:
+        found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)
+    if as_json:
+        output.emit(output.document("evaluate", seed, _fields(found)))
+    else:
+        _show(found, out)
+    if found.faults:
+        _name_faults(found)
+        raise typer.Exit(NOT_VALID)
+
+
+def _cells(what: list[str], assignments: list[str], cluster: str | None) -> tuple[Scenario, ...]:
+    """The scenario of a name or recipe file, or one made of workflow and problem files."""
+    from weft import scenarios
+
+    given = scenarios.parse_assignments(assignments)
+    if len(what) == 1 and _is_scenario(what[0]):
+        return scenarios.sweep(what[0], given, cluster)
+    for name in what:
+        if name in scenarios.recipe_names():
+            raise InputError(f"expected one scenario or several files, got {name!r} among others")
+    return scenarios.file_scenarios(what, given, cluster)
+
+
+def _is_scenario(name: str) -> bool:
+    from weft import scenarios
+    from weft.io.sources import read_bytes
+    from weft.io.toml_files import parse_toml
+    from weft.scenarios.recipes import is_recipe
+
+    if name in scenarios.recipe_names() or not Path(name).exists():
+        return not Path(name).suffix or name in scenarios.recipe_names()
+    return Path(name).suffix.lower() == ".toml" and is_recipe(parse_toml(read_bytes(name), name))
+
+
+def _sweep(
+    cells: tuple[Scenario, ...],
+    names: tuple[str, ...],
+    problems: int | None,
+    seeds: range,
+    split: str,
+    effort: int | None,
+    check: str,
+) -> Sweep:
+    from weft.evaluation.benchmark import Sweep
+
+    most = [count for cell in cells if (count := cell.count(split)) is not None]
+    count = min([cells[0].recipe.problems, *most]) if problems is None else problems
+    if count == 0:
+        raise InputError(f"scenario {cells[0].name} has no {split} problems", field="split")
+    return Sweep(cells, names, count, tuple(seeds), split, effort, check)
+
+
+def _fields(found: Evaluation) -> dict[str, object]:
+    rows = [asdict(row) | {"seconds": found.seconds[row.key]} for row in found.rows]
+    cells = [{"cell": cell.label, "settings": dict(cell.values)} for cell in found.sweep.cells]
+    return {
+        "scenario": found.sweep.cells[0].name,
+        "metric": found.metric,
+        "baseline": found.baseline,
+        "cells": cells,
+        "rows": rows,
+        "summary": [asdict(one) for one in found.summary],
+        "comparisons": [one.to_dict() for one in found.comparisons],
+        "rows_hash": found.rows_hash,
+    }
+
+
+def _show(found: Evaluation, out: Path | None) -> None:
+    for cell in found.sweep.cells:
+        _show_cell(found, cell.label)
+    output.say("* best mean; intervals are 95 %, over problems")
+    if len(found.comparisons) > 1:
+        num = len(found.comparisons)
+        output.say(f"  verdicts are corrected for {num} comparisons made together (Holm), intervals are not")
+    if any(_is_short_of_problems(one.comparison) for one in found.comparisons):
+        output.say(
+            "  where an interval leaves out 0 and yet nothing is distinguishable, take more --problems"
+        )
+    if not found.comparisons and len(found.sweep.schedulers) > 1:
+        output.say("one problem says nothing about others: no verdicts (--problems N)")
+    if out is not None:
+        output.note(f"rows in {out}: the same command resumes or shows them")
+    else:
+        output.next_command("the same with --out SWEEP keeps the rows and can be resumed")
+
+
+def _show_cell(found: Evaluation, cell: str) -> None:
+    summary = {(s.scheduler, s.metric): s for s in found.summary if s.cell == cell}
+    verdicts = {a.scheduler: a.comparison for a in found.comparisons if a.cell == cell}
+    best = min(summary[name, found.metric].mean for name in found.sweep.schedulers)
+    numeric = (f"mean {found.metric}", "interval", "slr", "speedup", "above bound", "planned in")
+    headers = ["", "scheduler", *numeric, f"against {found.baseline}"]
+    table = output.table(headers, numeric, output.safe(_title(found, cell)))
+    for name in found.sweep.schedulers:
+        main = summary[name, found.metric]
+        is_best = main.mean == best
+        table.add_row(
+            "*" if is_best else "",
+            name,
+            output.number(main.mean),
+            _interval(main),
+            output.number(summary[name, "slr"].mean, 4),
+            output.number(summary[name, "speedup"].mean, 4),
+            output.percent(summary[name, "gap_percent"].mean),
+            output.duration(found.seconds_of(cell, name)),
+            "baseline" if name == found.baseline else _verdict(verdicts.get(name)),
+            style="bold" if is_best else None,
+        )
+    output.show(table)
+
+
+def _title(found: Evaluation, cell: str) -> str:
+    sweep = found.sweep
+    where = f", {cell}" if cell else ""
+    seeds = f" x {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
+    return f"{sweep.cells[0].name}{where}: {sweep.num_problems} {sweep.split} problems{seeds}"
+
+
+def _interval(summary: Summary) -> str:
+    if summary.low is None or summary.high is None:
+        return "-"
+    return f"{output.number(summary.low, 4)} to {output.number(summary.high, 4)}"
+
+
+def _verdict(comparison: Comparison | None) -> str:
+    """The comparison with the baseline in a few words."""
+    if comparison is None:
+        return "-"
+    low, high = comparison.low_percent, comparison.high_percent
+    if comparison.verdict == "not distinguishable":
+        return f"not distinguishable ({low:+.1f} to {high:+.1f} %)"
+    if comparison.verdict == "better":
+        return f"{-comparison.percent:.1f} % below ({-high:.1f} to {-low:.1f})"
+    return f"{comparison.percent:.1f} % above ({low:.1f} to {high:.1f})"
+
+
+def _is_short_of_problems(comparison: Comparison) -> bool:
+    is_open = comparison.verdict == "not distinguishable"
+    return is_open and not comparison.low_percent <= 0.0 <= comparison.high_percent
+
+
+def _name_faults(found: Evaluation) -> None:
+    for row in found.faults[:5]:
+        where = f"{row.problem} {row.cell}".strip()
+        output.note(f"weft: NOT VALID: {row.scheduler} on {output.safe(where)}, seed {row.seed}: {row.fault}")
+    output.note(f"weft: {len(found.faults)} of {len(found.rows)} schedules break a rule")
+
+
+@contextmanager
+def _counting(text: str) -> Iterator[Progress]:
+    """A progress bar on a terminal, else a line every ten seconds."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        screen = Console(stderr=True, markup=False, emoji=False)
+        columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=screen, transient=True) as bar:
+            task = bar.add_task(text, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        return
+    last = time.monotonic()
+
+    def say(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            output.note(f"weft: {done} of {total} rows")
+
+    yield say
+
+
+def scenarios(as_json: opt.Json = False) -> None:
+    """List the scenarios, their settings and reference schedulers."""
+    from weft.scenarios import read_recipe, recipe_names
+
+    found = [read_recipe(name) for name in recipe_names()]
+    if as_json:
+        rows = [recipe.to_dict() for recipe in found]
+        output.emit(output.document("scenarios", None, {"scenarios": rows}))
+        return
+    table = output.table(["name", "what", "settings", "compared by default"])
+    for recipe in found:
+        settings = ", ".join(setting.name for setting in recipe.settings)
+        table.add_row(recipe.name, recipe.summary, settings, ", ".join(recipe.schedulers))
+    output.show(table)
+    output.next_command(f"weft evaluate {found[0].name}   (or weft recipes --show {found[0].name})")
+
+
+def recipes(
+    show: Annotated[
+        str | None, typer.Option("--show", metavar="NAME", help="Print the TOML of this recipe.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the recipes, or print one to change and use: weft recipes --show NAME > my.toml."""
+    from weft.scenarios import read_recipe, recipe_names, recipe_text
+
+    if show is not None:
+        text = recipe_text(show)
+        if as_json:
+            output.emit(output.document("recipes", None, {"name": show, "text": text}))
+        else:
+            output.say(text.rstrip("\n"))
+        return
+    rows = [{"name": name, "summary": read_recipe(name).summary} for name in recipe_names()]
+    if as_json:
+        output.emit(output.document("recipes", None, {"recipes": rows}))
+        return
+    table = output.table(["name", "what"])
+    for row in rows:
+        table.add_row(row["name"], row["summary"])
+    output.show(table)
+    output.next_command(f"weft recipes --show {rows[0]['name']} > my.toml; weft evaluate my.toml")

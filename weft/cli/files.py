@@ -1,0 +1,173 @@
+"""Verbs that make files: generate, convert, init."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.model.graph import TaskGraph
+
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="FORMAT", help="wfformat, json, toml, dot or stg; default: by the suffix."),
+]
+
+
+def generate(
+    family: Annotated[
+        str, typer.Argument(metavar="FAMILY", show_default=False, help="Such as layered, fork-join, in-tree.")
+    ],
+    size: Annotated[int, typer.Option("--size", "-n", metavar="N", min=1, help="Number of tasks.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the graph.")],
+    to: To = None,
+    seed: opt.Seed = 0,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", "-c", help="Cluster on which --ccr is to hold.")
+    ] = None,
+    ccr: Annotated[
+        float | None, typer.Option("--ccr", min=0, help="Communication over computation; scales the data.")
+    ] = None,
+    parallelism: Annotated[float | None, typer.Option(help="Layer width over the root of the size.")] = None,
+    density: Annotated[float | None, typer.Option(help="Mean number of edges per task.")] = None,
+    jump: Annotated[int | None, typer.Option(help="Layers an edge may span.")] = None,
+    communities: Annotated[int | None, typer.Option(help="Communities of a block model.")] = None,
+    p_in: Annotated[float | None, typer.Option(help="Edge probability inside a community.")] = None,
+    p_out: Annotated[float | None, typer.Option(help="Edge probability between communities.")] = None,
+    cost: Annotated[str | None, typer.Option(help="Work: log-normal or uniform.")] = None,
+    mean_work: Annotated[float | None, typer.Option(help="Mean run time at speed 1, in seconds.")] = None,
+    work_cv: Annotated[float | None, typer.Option(help="Coefficient of variation of the work.")] = None,
+    mean_data: Annotated[float | None, typer.Option(help="Mean bytes per edge, without --ccr.")] = None,
+    data_cv: Annotated[float | None, typer.Option(help="Coefficient of variation of the data.")] = None,
+    bandwidth: Annotated[
+        float | None, typer.Option(help="Bytes per second at which --ccr holds, without --cluster.")
+    ] = None,
+    kinds: Annotated[str | None, typer.Option(help="Names of the task kinds, as in a,b,c.")] = None,
+    kind_by: Annotated[str | None, typer.Option(help="Kinds drawn per task (random) or by level.")] = None,
+    classes: Annotated[str | None, typer.Option(help="Device classes to give run times for.")] = None,
+    heterogeneity: Annotated[float | None, typer.Option(help="Spread of run times between classes.")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Make a random task graph of a named family."""
+    knobs: dict[str, Any] = {
+        "parallelism": parallelism,
+        "density": density,
+        "jump": jump,
+        "communities": communities,
+        "p_in": p_in,
+        "p_out": p_out,
+        "cost": cost,
+        "mean_work": mean_work,
+        "work_cv": work_cv,
+        "mean_data": mean_data,
+        "data_cv": data_cv,
+        "bandwidth": bandwidth,
+        "kinds": tuple(opt.split_names([kinds])) if kinds is not None else None,
+        "kind_by": kind_by,
+        "classes": tuple(opt.split_names([classes])) if classes is not None else None,
+        "heterogeneity": heterogeneity,
+        "ccr": ccr if cluster is None else None,
+    }
+    graph = _generated(family, size, seed, knobs)
+    if cluster is not None and ccr is not None:
+        graph = _scaled(graph, cluster, ccr)
+    _write(graph, out, to, as_json, ("generate", seed, {"family": family}))
+
+
+def _generated(family: str, size: int, seed: int, given: dict[str, Any]) -> TaskGraph:
+    """The graph under the knobs that were given on the line."""
+    from weft.model import generate as making
+
+    set_knobs = {name: value for name, value in given.items() if value is not None}
+    knobs = making.Knobs(**set_knobs) if set_knobs else None
+    with output.progress(f"generating {size} tasks"):
+        return making.generate(family, size, seed=seed, knobs=knobs)
+
+
+def _scaled(graph: TaskGraph, cluster: str, ccr: float) -> TaskGraph:
+    """The graph with its data scaled so that it has this CCR on this cluster."""
+    from weft.io.files import read_cluster
+    from weft.model.problem import Problem
+
+    present = Problem(graph, read_cluster(cluster)).ccr
+    if not present > 0:
+        raise InputError(
+            "expected a graph and a cluster between whose devices data takes time", field="--ccr"
+        )
+    return graph.replaced(data=graph.data * (ccr / present))
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", show_default=False, help="Graph to read.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", show_default=False, help="File to write.")],
+    to: To = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Read a graph in any known format and write it in another."""
+    from weft.io.files import read_graph
+
+    with output.progress(f"reading {source}"):
+        graph = read_graph(source)
+    _write(graph, out, to, as_json, ("convert", None, {"source": str(source)}))
+
+
+def _write(
+    graph: TaskGraph,
+    out: Path,
+    to: str | None,
+    as_json: bool,
+    head: tuple[str, int | None, dict[str, object]],
+) -> None:
+    """Write a graph and say what it is; ``head`` is the verb, the seed and the verb's own fields."""
+    from weft.io.files import write_graph
+
+    with output.progress(f"writing {out}"):
+        lost = write_graph(graph, out, to)
+    if lost:
+        output.note(f"weft: the format cannot hold {', '.join(lost)}: left out")
+    if as_json:
+        verb, seed, own = head
+        found = {
+            "out": str(out),
+            "name": graph.name,
+            "tasks": graph.num_tasks,
+            "edges": graph.num_edges,
+            "lost": lost,
+        }
+        output.emit(output.document(verb, seed, {**own, **found}))
+        return
+    output.say(f"{output.safe(graph.name)}: {graph.num_tasks} tasks, {graph.num_edges} edges: wrote {out}")
+    output.next_command(f"weft schedule {out} --cluster gpu-mix-8")
+
+
+def init(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")] = Path(
+        "cluster.toml"
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Write a cluster file for this machine."""
+    from dataclasses import asdict
+
+    from weft import doctor
+
+    found = doctor.machine()
+    try:
+        with out.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(doctor.cluster_text(found))
+    except FileExistsError:
+        raise InputError("the file is there already: --force replaces it", file=str(out)) from None
+    if as_json:
+        output.emit(output.document("init", None, {"out": str(out), "machine": asdict(found)}))
+        return
+    gpus = ", ".join(f"{gpu.count} x {gpu.model}" for gpu in found.gpus) or "no NVIDIA GPU"
+    memory = output.size(found.memory)
+    output.say(f"{found.num_cpus} processors, {memory} of memory, {gpus}: wrote {out}")
+    output.next_command(f"weft schedule FILE --cluster {out}")

@@ -1,0 +1,55 @@
+"""Arguments and options that several verbs share, so that one name means one thing everywhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.errors import InputError
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", show_default=False, help="Workflow, graph or problem file.")
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option("--cluster", "-c", metavar="C", help="Cluster file, or the name of a built-in cluster."),
+]
+Scheduler = Annotated[str, typer.Option("--scheduler", "-s", metavar="NAME", help="See `weft schedulers`.")]
+Ccr = Annotated[
+    float | None,
+    typer.Option("--ccr", metavar="X", help="Rescale bandwidth to this communication-to-computation ratio."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="Wall time for a search: 2s, 500ms, 1m. Not repeatable."),
+]
+Effort = Annotated[
+    int | None,
+    typer.Option("--effort", metavar="N", min=1, help="Evaluations for a search. Repeats exactly."),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="S", min=0, help="Seed of everything random.")]
+Copies = Annotated[
+    bool, typer.Option("--copies/--no-copies", help="Whether a task may run more than once (duplication).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_duration(text: str | None, field: str = "--budget") -> float | None:
+    """Seconds of ``2s``, ``500ms``, ``1m``, ``0.5h`` or a plain number of seconds."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*([a-z]*)\s*", text.lower())
+    if match is None or match[2] not in _UNITS:
+        raise InputError(f"expected a time such as 2s, 500ms or 1m, got {text!r}", field=field)
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def split_names(values: list[str] | None) -> list[str]:
+    """Names of a repeatable, comma-separated option, in order and without doubles."""
+    parts = [part.strip() for value in values or [] for part in value.split(",")]
+    return list(dict.fromkeys(part for part in parts if part))

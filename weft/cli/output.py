@@ -1,0 +1,162 @@
+"""What verbs print: a JSON document or text on stdout, progress and hints on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+Json = Mapping[str, object]
+
+PATIENCE = 2.0
+"""Seconds before a plain line says what is going on, where there is no terminal to animate."""
+
+
+def document(kind: str, seed: int | None, fields: Json) -> dict[str, object]:
+    """The head every JSON document carries, then its own fields."""
+    from weft import __version__
+
+    return {"schema": f"weft/{kind}/1", "weft": __version__, "seed": seed, **fields}
+
+
+def emit(content: Json) -> None:
+    """Print one JSON document, a line per key and per row; what is not finite becomes null."""
+    lines = [f"  {json.dumps(key)}: {_value(finite(value))}" for key, value in content.items()]
+    print("{\n" + ",\n".join(lines) + "\n}")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(f"    {json.dumps(row, allow_nan=False)}" for row in value) + "\n  ]"
+    return json.dumps(value, allow_nan=False)
+
+
+def finite(value: object) -> object:
+    """The same value with every NaN and infinity replaced by None, and tuples by lists."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
+def safe(text: object) -> str:
+    """Text on one line without control characters: names come from files."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
+
+
+def safe_lines(text: object) -> str:
+    """The same for text of several lines."""
+    return "\n".join(safe(line) for line in str(text).split("\n"))
+
+
+def say(text: str) -> None:
+    """Print a result for a person."""
+    print(text)
+
+
+def paint(text: str) -> None:
+    """Print a result that carries rich's colour tags."""
+    console().print(text, markup=True, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print progress or a hint, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def next_command(command: str) -> None:
+    """Name the command a person is likely to want next."""
+    note(f"next: {command}")
+
+
+def number(value: float | None, digits: int = 6) -> str:
+    """A number for a table; a dash where there is none."""
+    return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def count(num: int, noun: str) -> str:
+    """``1 task``, ``2 tasks``."""
+    return f"{num} {noun}" if num == 1 else f"{num} {noun}s"
+
+
+def percent(value: float | None, sign: str = "") -> str:
+    """A percentage with one decimal; ``sign="+"`` always shows the sign."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{0.0 if abs(value) < 0.05 else value:{sign}.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (120.0, 1.0, "s")):
+        if seconds < limit:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds / 60:.3g} min"
+
+
+def size(num_bytes: float) -> str:
+    """Bytes as a person says them; MB is 10^6."""
+    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if num_bytes >= scale:
+            return f"{num_bytes / scale:.3g} {unit}"
+    return f"{num_bytes:.0f} B"
+
+
+def console() -> Console:
+    """A console on stdout; wide enough for a table where there is no terminal."""
+    from rich.console import Console
+
+    wide = None if sys.stdout.isatty() else 160
+    return Console(file=sys.stdout, width=wide, markup=False, highlight=False, emoji=False)
+
+
+def table(headers: Sequence[str], numeric: Sequence[str] = (), title: str | None = None) -> Table:
+    """An empty table; columns named in ``numeric`` are set flush right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left")
+    for header in headers:
+        made.add_column(header, justify="right" if header in numeric else "left", overflow="fold")
+    return made
+
+
+def show(made: Table) -> None:
+    """Print a table without trailing blanks."""
+    screen = console()
+    if screen.is_terminal:
+        screen.print(made)
+        return
+    with screen.capture() as captured:
+        screen.print(made)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()).strip("\n"))
+
+
+@contextmanager
+def progress(text: str) -> Iterator[None]:
+    """Say what takes long: a spinner on a terminal, else one line once it passes two seconds."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True, markup=False, emoji=False).status(f"{text} ..."):
+            yield
+        return
+    late = threading.Timer(PATIENCE, note, (f"weft: {text} ...",))
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()

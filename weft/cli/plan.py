@@ -1,0 +1,224 @@
+"""Verbs that plan and judge plans: schedule, compare, validate."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+
+if TYPE_CHECKING:
+    from weft.catalog import Result
+    from weft.model.problem import Problem
+    from weft.model.schedule import Schedule
+
+NOT_VALID = 1
+"""Exit code of ``validate`` for a schedule that was read but breaks a rule."""
+
+
+def load(file: Path, cluster: str | None, ccr: float | None, copies: bool) -> Problem:
+    """Read a problem, saying so where it takes long."""
+    from weft.io.files import read_problem
+
+    with output.progress(f"reading {file}"):
+        return read_problem(file, cluster, ccr=ccr, copies=copies)
+
+
+def make(
+    problem: Problem, scheduler: str, seed: int, budget: float | None = None, effort: int | None = None
+) -> Result:
+    """Plan with one scheduler; compilation comes first, so that it is not counted as planning."""
+    from weft import catalog, doctor
+
+    with output.progress(f"planning {output.count(problem.num_tasks, 'task')} with {scheduler}"):
+        doctor.warm((scheduler,))
+        return catalog.schedule(problem, scheduler, seed=seed, budget=budget, effort=effort)
+
+
+def is_valid(plan: Schedule) -> bool:
+    """Ask the independent validator."""
+    from weft.model.validate import validate as check
+
+    with output.progress(f"checking {len(plan)} placements"):
+        return not check(plan)
+
+
+def schedule(
+    file: opt.File,
+    cluster: opt.Cluster = None,
+    scheduler: opt.Scheduler = "heft",
+    ccr: opt.Ccr = None,
+    budget: opt.Budget = None,
+    effort: opt.Effort = None,
+    seed: opt.Seed = 0,
+    copies: opt.Copies = True,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the schedule here (JSON).")
+    ] = None,
+    gantt: Annotated[
+        Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG or SVG).")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Plan a workflow on a cluster and bound how good it is."""
+    from weft.io.files import schedule_document, write_schedule
+
+    seconds = opt.parse_duration(budget)
+    result = make(load(file, cluster, ccr, copies), scheduler, seed, seconds, effort)
+    valid = is_valid(result.schedule)
+    if out is not None:
+        write_schedule(result, out, valid=valid)
+    if gantt is not None:
+        draw(result, gantt)
+    if as_json:
+        output.emit(schedule_document(result, valid=valid))
+        return
+    output.say(summary(result, valid))
+    for path in (out, gantt):
+        if path is not None:
+            output.note(f"wrote {path}")
+    where = "" if cluster is None else f" --cluster {cluster}"
+    output.next_command(f"weft compare {file}{where}")
+
+
+def draw(result: Result, path: Path) -> None:
+    """Write the Gantt chart of a result."""
+    from weft.evaluation import gantt
+
+    with output.progress(f"drawing {path}"):
+        gantt.draw(result.schedule, path, title=f"{result.schedule.problem.name}, {result.scheduler}")
+
+
+def summary(result: Result, valid: bool) -> str:
+    """A few lines a person reads first."""
+    plan = result.schedule
+    problem = plan.problem
+    rows = [
+        f"{output.safe(problem.name)}: {scale(problem)}, "
+        f"by {result.scheduler} in {output.duration(result.seconds)}",
+        f"  makespan     {output.number(plan.makespan)} {plan.time_unit}",
+        f"  quality      {quality(plan)}",
+        f"  utilisation  {', '.join(f'{name} {output.percent(100 * u)}' for name, u in busy(plan).items())}",
+        f"  copies       {plan.num_copies} of {problem.num_tasks} tasks run again elsewhere"
+        if plan.num_copies
+        else "  copies       none",
+        f"  check        {'valid' if valid else 'NOT VALID: see weft validate'}",
+    ]
+    if result.note:
+        rows.append(f"  note         {output.safe(result.note)}")
+    if not result.is_repeatable:
+        rows.append("  note         planned under a wall-time budget: not repeatable, see --effort")
+    return "\n".join(rows)
+
+
+def scale(problem: Problem) -> str:
+    """How large a problem is, in words."""
+    devices = output.count(problem.cluster.num_devices, "device")
+    return f"{output.count(problem.num_tasks, 'task')} on {devices}"
+
+
+def quality(plan: Schedule) -> str:
+    """The gap to the bound, in words."""
+    bound = plan.bound
+    among = "" if bound.copies else " among schedules without copies"
+    known = f"bound {output.number(bound.value)} by {bound.method}"
+    if plan.gap_percent < 1e-7:
+        return f"optimal{among}: it meets the {known}"
+    return f"at most {output.percent(plan.gap_percent)} above the optimum{among} ({known})"
+
+
+def busy(plan: Schedule) -> dict[str, float]:
+    """Share of the slot-time of each device class in use up to the makespan."""
+    cluster = plan.problem.cluster
+    used = [0.0] * cluster.num_classes
+    slots = [0.0] * cluster.num_classes
+    for c, time, num in zip(
+        cluster.device_class.tolist(), plan.busy_slot_time.tolist(), cluster.slots.tolist(), strict=True
+    ):
+        used[c] += time
+        slots[c] += num
+    return {
+        output.safe(device_class.name): used[c] / (slots[c] * plan.makespan) if plan.makespan else 0.0
+        for c, device_class in enumerate(cluster.classes)
+        if slots[c]
+    }
+
+
+def compare(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", show_default=False, help="Workflow or problem files.")
+    ],
+    cluster: opt.Cluster = None,
+    schedulers: Annotated[
+        list[str] | None,
+        typer.Option("--schedulers", "-s", metavar="A,B", help="Which; default: all but the searches."),
+    ] = None,
+    ccr: opt.Ccr = None,
+    budget: opt.Budget = None,
+    effort: opt.Effort = None,
+    seed: opt.Seed = 0,
+    copies: opt.Copies = True,
+    as_json: opt.Json = False,
+) -> None:
+    """Plan with several schedulers and mark the winner."""
+    from weft.cli import comparing
+
+    names = comparing.chosen(opt.split_names(schedulers))
+    limit = (opt.parse_duration(budget), effort)
+    done = [
+        comparing.compare_file(str(file), load(file, cluster, ccr, copies), names, seed, limit)
+        for file in files
+    ]
+    if as_json:
+        rows = [asdict(row) for comparison in done for row in comparison.rows]
+        skipped = [asdict(row) for comparison in done for row in comparison.skipped]
+        output.emit(output.document("compare", seed, {"rows": rows, "skipped": skipped}))
+        return
+    for comparison in done:
+        comparing.show(comparison)
+    where = "" if cluster is None else f" --cluster {cluster}"
+    best = next((row.scheduler for row in done[0].rows if row.best), "heft")
+    output.next_command(f"weft gantt {files[0]}{where} --scheduler {best} --out gantt.png")
+
+
+def validate(
+    file: opt.File,
+    schedule: Annotated[
+        Path, typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file, anybody's.")
+    ],
+    cluster: opt.Cluster = None,
+    ccr: opt.Ccr = None,
+    copies: opt.Copies = True,
+    as_json: opt.Json = False,
+) -> None:
+    """Check anybody's schedule; exit code 1 if it is not valid."""
+    from weft.io.files import read_schedule
+    from weft.model.validate import validate as check
+
+    problem = load(file, cluster, ccr, copies)
+    plan = read_schedule(schedule, problem)
+    with output.progress(f"checking {len(plan)} placements"):
+        violations = check(plan)
+    if as_json:
+        found = [asdict(violation) for violation in violations]
+        fields = {"valid": not violations, "violations": found, "makespan": plan.makespan}
+        output.emit(output.document("validate", None, fields))
+    elif violations:
+        table = output.table(["rule", "task", "device", "detail"])
+        for v in violations:
+            table.add_row(
+                v.rule, *(output.safe("-" if x is None else x) for x in (v.task, v.device, v.detail))
+            )
+        output.show(table)
+        output.say(f"not valid: {output.count(len(violations), 'violation')}")
+    else:
+        unit = plan.time_unit
+        output.say(
+            f"valid: {output.count(len(plan), 'placement')}, makespan {output.number(plan.makespan)} {unit}"
+        )
+    if violations:
+        raise typer.Exit(NOT_VALID)

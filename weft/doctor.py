@@ -1,0 +1,231 @@
+"""What this installation has and what this machine is: versions, kernel cache, processors, GPUs.
+
+Packages are asked for their version without being imported, except numba, whose cache is shown.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.model.problem import Problem
+
+NEEDED = ("numpy", "numba", "llvmlite", "typer", "rich", "pydantic")
+
+EXTRAS = {
+    "plot": ("matplotlib", "Gantt charts as PNG and SVG"),
+    "onnx": ("onnx", "ONNX models as operator graphs"),
+    "solve": ("ortools", "exact schedules with CP-SAT"),
+    "train": ("torch", "training learned schedulers"),
+}
+"""Extra -> the package that tells whether it is there, and what it is for."""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """One optional part of weft."""
+
+    name: str
+    package: str
+    version: str | None
+    """None: not installed."""
+    purpose: str
+
+    @property
+    def install(self) -> str:
+        """The pip line that adds it."""
+        return f"pip install 'weft[{self.name}]'"
+
+
+@dataclass(frozen=True)
+class KernelCache:
+    """The folder of compiled kernels for the present sources and versions."""
+
+    folder: Path
+    num_compiled: int
+    """Compiled functions on disk; 0: the next planner call compiles."""
+    num_bytes: int
+    num_old: int
+    """Folders of former sources or versions beside it; safe to delete."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """GPUs of one model in this machine."""
+
+    model: str
+    count: int
+    memory: float
+    """Bytes per GPU."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What can run tasks here."""
+
+    name: str
+    num_cpus: int
+    memory: float
+    """Bytes of main memory; 0: unknown."""
+    gpus: tuple[Gpu, ...]
+
+
+def version_of(package: str) -> str | None:
+    """Installed version of a package, without importing it; None if absent."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of Python, weft and what it always needs."""
+    from weft import __version__
+
+    found: dict[str, str | None] = {"python": platform.python_version(), "weft": __version__}
+    return found | {package: version_of(package) for package in NEEDED}
+
+
+def extras() -> tuple[Extra, ...]:
+    """Every optional part, present or not."""
+    return tuple(
+        Extra(name, package, version_of(package), purpose) for name, (package, purpose) in EXTRAS.items()
+    )
+
+
+def kernel_cache() -> KernelCache:
+    """State of the folder of compiled kernels (imports numba)."""
+    from weft.sim import jit
+
+    files = [path for path in sorted(jit.CACHE.rglob("*")) if path.is_file()]
+    old = [path for path in sorted(jit.CACHE.parent.glob("kernels-*")) if path != jit.CACHE]
+    return KernelCache(
+        jit.CACHE,
+        sum(path.suffix == ".nbc" for path in files),
+        sum(path.stat().st_size for path in files),
+        len(old),
+    )
+
+
+def threads() -> dict[str, str | None]:
+    """Thread settings of the environment; weft itself plans on one thread."""
+    return {key: os.environ.get(key) for key in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")}
+
+
+def num_cpus() -> int:
+    """Processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def warm(schedulers: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Compile what these planners (default: all) need by planning a tiny graph; return who planned it.
+
+    Planners that cannot act on it, or miss an optional package, are left out.
+    """
+    from weft import catalog
+    from weft.errors import InputError
+
+    problem = _tiny_problem()
+    done = []
+    for name in schedulers or tuple(catalog.PLANNERS):
+        try:
+            catalog.schedule(problem, name, effort=1)
+        except InputError:
+            continue
+        done.append(name)
+    return tuple(done)
+
+
+def _tiny_problem() -> Problem:
+    from weft.model.cluster import Cluster, DeviceClass
+    from weft.model.graph import TaskGraph
+    from weft.model.problem import Problem
+
+    graph = TaskGraph([1.0, 2.0, 3.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], 1.0, name="tiny")
+    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [1, 1], bandwidth=1.0)
+    return Problem(graph, cluster)
+
+
+def machine() -> Machine:
+    """This machine: processors, memory, NVIDIA GPUs where ``nvidia-smi`` answers."""
+    return Machine(platform.node() or "machine", num_cpus(), _main_memory(), _gpus())
+
+
+def _main_memory() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 0.0
+
+
+def _gpus() -> tuple[Gpu, ...]:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ()
+    query = [program, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return parse_gpus(answer)
+
+
+def parse_gpus(answer: str) -> tuple[Gpu, ...]:
+    """GPUs from lines of ``model, memory in MiB``; equal models counted together."""
+    memory: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for line in answer.splitlines():
+        model, _, amount = line.rpartition(",")
+        model = model.strip()
+        if model and amount.strip().replace(".", "", 1).isdigit():
+            counts[model] = counts.get(model, 0) + 1
+            memory[model] = float(amount) * 2**20
+    return tuple(Gpu(model, count, memory[model]) for model, count in counts.items())
+
+
+def class_name(model: str) -> str:
+    """Device class of a GPU model: ``NVIDIA A100-SXM4-40GB`` becomes ``a100-sxm4-40gb``."""
+    words = re.findall(r"[a-z0-9]+", model.lower())
+    return "-".join(word for word in words if word not in ("nvidia", "geforce", "tesla")) or "gpu"
+
+
+def cluster_text(found: Machine) -> str:
+    """A cluster file for a machine, with comments that say what to measure and correct.
+
+    All processors are one device: they share memory, so no data travels between them.
+    """
+    name = re.sub(r"[^ -~]", "?", found.name)
+    lines = [
+        f"# {name}: its processors as one device with a slot each, and its GPUs.",
+        "# Speeds are relative to the machine on which your run times were measured: correct them.",
+        'bandwidth = "1 GB/s"            # to other nodes, once you add some',
+        "",
+        "[[node]]",
+        'inner_bandwidth = "10 GB/s"     # between devices of this machine: a guess',
+        "",
+        "[[node.device]]",
+        'class = "cpu"',
+        "speed = 1.0",
+        f"slots = {found.num_cpus}",
+        f"capacity = {{ cores = {found.num_cpus} }}",
+        *_memory_line(found.memory),
+    ]
+    for gpu in found.gpus:
+        lines += ["", "[[node.device]]", f'class = "{class_name(gpu.model)}"', f"count = {gpu.count}"]
+        lines += ["speed = 10.0                    # a guess: measure it, or list times = { kind = seconds }"]
+        lines += _memory_line(gpu.memory)
+    return "\n".join(lines) + "\n"
+
+
+def _memory_line(memory: float) -> list[str]:
+    return [f'memory = "{memory / 1e9:.3g} GB"'] if memory > 0 else []

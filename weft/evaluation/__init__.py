@@ -1,0 +1,1 @@
+"""What schedules look like and how good they are."""

@@ -1,0 +1,315 @@
+"""Runs schedulers on the same problems with the same seeds and keeps one typed row for each.
+
+Without noise the seed is the scheduler's. With noise it also draws the run times that happen: the
+plan is made on their means and then carried out. The draws depend on problem and seed alone, so
+rows are paired whatever runs where; one process or several give the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import multiprocessing
+import os
+import platform
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
+from multiprocessing.connection import wait
+from pathlib import Path
+
+import numpy as np
+
+from weft import catalog
+from weft.errors import InputError, MissingExtra, WeftError
+from weft.evaluation.robustness import replay
+from weft.evaluation.store import Config, Key, Measured, Row, Store
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.graph import TaskGraph
+from weft.model.problem import Problem, Realisation, realise
+from weft.model.schedule import Schedule
+from weft.model.validate import validate
+from weft.scenarios import Scenario
+
+CHECKS = ("all", "sample", "none")
+SMALL = 2_000
+"""Schedules of at most so many rows are always checked, unless the check is off."""
+ONE_IN = 10
+"""Of the larger ones, one in so many is checked."""
+_COLUMNS = ("task", "device", "start", "finish", "copy", "attempt", "batch", "outcome")
+
+Progress = Callable[[int, int], None]
+"""Called with the number of rows done and of all rows."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is to be run: every scheduler on every problem of every cell, with every seed."""
+
+    cells: tuple[Scenario, ...]
+    schedulers: tuple[str, ...]
+    num_problems: int
+    seeds: tuple[int, ...] = (0,)
+    split: str = "test"
+    effort: int | None = None
+    """Evaluations for schedulers that search; None: their own default."""
+    check: str = "sample"
+    """Which schedules the oracle checks: all, sample (all small ones, some large ones) or none."""
+
+    def __post_init__(self) -> None:
+        for name in ("cells", "schedulers", "seeds"):
+            if not getattr(self, name):
+                raise InputError("expected at least one, got none", field=name)
+        for name in self.schedulers:
+            catalog.planner(name)
+        if self.check not in CHECKS:
+            raise InputError(f"expected one of {', '.join(CHECKS)}, got {self.check!r}", field="check")
+        if self.num_problems < 1:
+            raise InputError(f"expected a whole number >= 1, got {self.num_problems}", field="problems")
+        for cell in self.cells:
+            _refuse_too_many(cell, self.split, self.num_problems)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of the whole sweep."""
+        return len(self.cells) * self.num_problems * len(self.schedulers) * len(self.seeds)
+
+    @cached_property
+    def config(self) -> Config:
+        """What decides the rows: the question, the inputs and the versions that answer it."""
+        recipe = self.cells[0].recipe
+        inputs = dict.fromkeys(name for cell in self.cells for name in cell.inputs)
+        return {
+            "scenario": recipe.to_dict() | {"seed": recipe.seed, "cluster": recipe.cluster},
+            "cells": {cell.label: dict(cell.values) for cell in self.cells},
+            "inputs": {name: _file_hash(name) for name in inputs},
+            "split": self.split,
+            "problems": self.num_problems,
+            "seeds": list(self.seeds),
+            "schedulers": list(self.schedulers),
+            "effort": self.effort,
+            "check": self.check,
+            "versions": versions(),
+        }
+
+    def units(self, done: frozenset[Key]) -> list[Unit]:
+        """What is left to do, problem by problem."""
+        left = []
+        for cell in self.cells:
+            for index in range(self.num_problems):
+                name = cell.problem_name(self.split, index)
+                for scheduler in self.schedulers:
+                    seeds = tuple(s for s in self.seeds if (cell.label, name, s, scheduler) not in done)
+                    if seeds:
+                        left.append(Unit(cell, self.split, index, scheduler, seeds, self.effort, self.check))
+        return left
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One scheduler on one problem: what is computed and stored in one go."""
+
+    scenario: Scenario
+    split: str
+    index: int
+    scheduler: str
+    seeds: tuple[int, ...]
+    effort: int | None
+    check: str
+
+
+def run(sweep: Sweep, store: Store, *, workers: int = 1, progress: Progress | None = None) -> None:
+    """Compute and store all rows that are not there yet.
+
+    Parameters
+    ----------
+    workers
+        Number of processes; 1 computes in this one.
+    """
+    if workers < 1:
+        raise InputError(f"expected a whole number >= 1, got {workers}", field="workers")
+    units = sweep.units(store.keys())
+    done = sweep.num_rows - sum(len(unit.seeds) for unit in units)
+    for found in _answers(units, min(workers, len(units))):
+        store.add(found)
+        done += len(found)
+        if progress is not None:
+            progress(done, sweep.num_rows)
+
+
+def measure(unit: Unit) -> list[Measured]:
+    """Run one scheduler on one problem with every seed of the unit."""
+    try:
+        _warm(unit.scheduler)
+        problem = _problem(unit.scenario, unit.split, unit.index)
+        return [_measured(unit, problem, seed) for seed in unit.seeds]
+    except MissingExtra as error:  # cannot travel between processes as it is
+        raise InputError(error.message, field="scheduler") from None
+    except WeftError as error:
+        raise error.at(field=f"problem {unit.scenario.problem_name(unit.split, unit.index)}") from None
+
+
+def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
+    if workers <= 1:
+        yield from map(measure, units)
+        return
+    for scheduler in dict.fromkeys(unit.scheduler for unit in units):
+        _warm(scheduler)  # compiled once, here, instead of by every worker
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_start_worker) as pool:
+        try:
+            for future in as_completed([pool.submit(measure, unit) for unit in units]):
+                yield future.result()
+        except BrokenProcessPool:
+            raise WeftError("a worker process died (out of memory?): run again to resume") from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """Die with the parent, and quietly when interrupted."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+@lru_cache(maxsize=2)
+def _problem(scenario: Scenario, split: str, index: int) -> Problem:
+    return scenario.problem(split, index)
+
+
+@cache
+def _warm(scheduler: str) -> None:
+    """Plan something tiny, so that loading the kernels is not counted as planning."""
+    graph = TaskGraph([1.0, 2.0, 3.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], 1.0, name="tiny")
+    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [1, 1], bandwidth=1.0)
+    tiny = Problem(graph, cluster)
+    if catalog.planner(scheduler).supports(tiny) is None:
+        catalog.schedule(tiny, scheduler, effort=1)
+
+
+def _measured(unit: Unit, problem: Problem, seed: int) -> Measured:
+    name = unit.scenario.problem_name(unit.split, unit.index)
+    key = (unit.scenario.label, name, seed, unit.scheduler)
+    result = catalog.schedule(problem, unit.scheduler, seed=seed, effort=unit.effort)
+    is_checked = is_drawn_for_check(unit.check, len(result.schedule), key)
+    fault = _fault(result.schedule) if is_checked else None
+    final = result.schedule
+    if problem.noise > 0 and fault is None:
+        carried = replay(final, realise(problem, noise_seed(name, seed)))
+        fault = _fault(carried) if is_checked else None
+        final = as_it_happened(carried)
+    row = _row(unit.scenario.name, key, final, None if not is_checked else fault is None, fault)
+    return Measured(row, result.seconds)
+
+
+def _row(scenario: str, key: Key, plan: Schedule, valid: bool | None, fault: str | None) -> Row:
+    cell, problem, seed, scheduler = key
+    return Row(
+        scenario=scenario,
+        cell=cell,
+        problem=problem,
+        seed=seed,
+        scheduler=scheduler,
+        makespan=plan.makespan,
+        slr=plan.slr,
+        speedup=plan.speedup,
+        utilisation=plan.utilisation,
+        mean_jct=plan.mean_jct,
+        gap_percent=plan.gap_percent,
+        lower_bound=plan.bound.value,
+        copies=plan.num_copies,
+        valid=valid,
+        fault=fault,
+        trace=trace_hash(plan),
+    )
+
+
+def is_drawn_for_check(check: str, num_rows: int, key: Key) -> bool:
+    """Whether the oracle looks at a schedule; the draw depends on the key alone."""
+    if check == "sample" and num_rows > SMALL:
+        return _digest("check", *key) % ONE_IN == 0
+    return check != "none"
+
+
+def _fault(schedule: Schedule) -> str | None:
+    found = validate(schedule)
+    return str(found[0]) if found else None
+
+
+def noise_seed(problem: str, seed: int) -> int:
+    """Seed of what happens: another one for every problem, the same one for every scheduler."""
+    return _digest("noise", problem, seed)
+
+
+def _digest(*key: object) -> int:
+    text = "\x1f".join(str(part) for part in key)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+
+
+def realised_problem(problem: Problem, realisation: Realisation) -> Problem:
+    """The problem of somebody who knows the run times that will happen."""
+    names = tuple(c.name for c in problem.cluster.classes)
+    jobs = []
+    for j, job in enumerate(problem.jobs):
+        times = realisation.run_times[problem.offsets[j] : problem.offsets[j + 1]]
+        jobs.append(replace(job, graph=job.graph.replaced(classes=names, times=times)))
+    return problem.replaced(jobs=tuple(jobs), noise=0.0)
+
+
+def as_it_happened(carried: Schedule) -> Schedule:
+    """A schedule that was carried out, with bounds and metrics by the realised run times."""
+    if carried.realisation is None:
+        return carried
+    problem = realised_problem(carried.problem, carried.realisation)
+    return replace(carried, problem=problem, realisation=None)
+
+
+def trace_hash(schedule: Schedule) -> str:
+    """SHA-256 of all columns: equal hashes, equal schedules."""
+    digest = hashlib.sha256()
+    for name in _COLUMNS:
+        column = np.ascontiguousarray(getattr(schedule, name))
+        digest.update(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())
+    return digest.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Versions on which results may depend; ``kernels`` is a hash of their sources."""
+    from weft import __version__
+    from weft.sim.jit import source_hash
+
+    packages = {name: importlib.metadata.version(name) for name in ("numpy", "numba")}
+    return {
+        "weft": __version__,
+        "kernels": source_hash(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **packages,
+    }
+
+
+def _file_hash(name: str) -> str:
+    try:
+        return hashlib.sha256(Path(name).read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=name) from None
+
+
+def _refuse_too_many(cell: Scenario, split: str, wanted: int) -> None:
+    count = cell.count(split)
+    if count is not None and wanted > count:
+        raise InputError(
+            f"scenario {cell.name} has {count} problems in its {split} split, asked for {wanted}",
+            field="problems",
+        )

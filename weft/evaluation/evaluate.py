@@ -1,0 +1,193 @@
+"""From a question to an answer: run a sweep, sum it up, compare each scheduler with a baseline.
+
+Problems are what is sampled, so the values of one problem are averaged over its seeds first;
+means, intervals and tests are over problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.evaluation.benchmark import Progress, Sweep, run
+from weft.evaluation.statistics import Comparison, compare_paired, holm_family
+from weft.evaluation.statistics.distributions import t_quantile
+from weft.evaluation.store import Key, Row, open_sweep
+from weft.model.graph import Floats
+from weft.scenarios.settings import did_you_mean
+
+METRICS = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "copies")
+"""Metrics that are summed up."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One metric of one scheduler in one cell, over problems."""
+
+    cell: str
+    scheduler: str
+    metric: str
+    mean: float
+    se: float | None
+    """Standard error; None with a single problem."""
+    low: float | None
+    high: float | None
+    """Ends of the 95 % interval of the mean, by Student's t."""
+
+
+@dataclass(frozen=True)
+class Against:
+    """One scheduler against the baseline in one cell, corrected for all comparisons of the sweep."""
+
+    cell: str
+    scheduler: str
+    baseline: str
+    metric: str
+    comparison: Comparison
+
+    def __str__(self) -> str:
+        where = f"{self.cell}: " if self.cell else ""
+        return f"{where}{self.comparison.summary(self.scheduler, self.baseline)}"
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        head = {
+            "cell": self.cell,
+            "scheduler": self.scheduler,
+            "baseline": self.baseline,
+            "metric": self.metric,
+        }
+        return head | self.comparison.to_dict() | {"text": str(self)}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All rows of a sweep and what follows from them."""
+
+    sweep: Sweep
+    metric: str
+    baseline: str
+    rows: tuple[Row, ...]
+    """By cell, problem, scheduler and seed, in the order asked for."""
+    seconds: Mapping[Key, float]
+    summary: tuple[Summary, ...]
+    comparisons: tuple[Against, ...]
+    rows_hash: str
+
+    @property
+    def faults(self) -> tuple[Row, ...]:
+        """Rows whose schedule breaks a rule."""
+        return tuple(row for row in self.rows if row.valid is False)
+
+    def seconds_of(self, cell: str, scheduler: str) -> float:
+        """Median planning time."""
+        times = [self.seconds[row.key] for row in self.rows if (row.cell, row.scheduler) == (cell, scheduler)]
+        return float(np.median(times))
+
+
+def evaluate(
+    sweep: Sweep,
+    *,
+    baseline: str | None = None,
+    out: str | Path | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Run what is left of a sweep and sum up all of it.
+
+    Parameters
+    ----------
+    baseline
+        Whom the others are compared with; by default the scenario's, if it takes part.
+    out
+        Folder in which the rows are kept, and found again if the sweep was stopped.
+    """
+    chosen = choose_baseline(sweep, baseline)
+    with open_sweep(out, sweep.config) as store:
+        run(sweep, store, workers=workers, progress=progress)
+        rows, seconds, rows_hash = store.rows(), store.seconds(), store.rows_hash()
+    metric = sweep.cells[0].recipe.metric
+    return Evaluation(
+        sweep,
+        metric,
+        chosen,
+        _in_order(sweep, rows),
+        seconds,
+        summarise(sweep, rows),
+        compare(sweep, rows, metric, chosen),
+        rows_hash,
+    )
+
+
+def choose_baseline(sweep: Sweep, wanted: str | None) -> str:
+    """The baseline asked for, else the scenario's, else the first scheduler."""
+    if wanted is not None:
+        if wanted not in sweep.schedulers:
+            names = ", ".join(sweep.schedulers)
+            hint = did_you_mean(wanted, sweep.schedulers)
+            raise InputError(f"expected one of {names}, got {wanted!r}{hint}", field="baseline")
+        return wanted
+    usual = sweep.cells[0].recipe.baseline
+    return usual if usual in sweep.schedulers else sweep.schedulers[0]
+
+
+def summarise(sweep: Sweep, rows: Sequence[Row]) -> tuple[Summary, ...]:
+    """Mean, standard error and interval of every metric, per cell and scheduler."""
+    found = []
+    for metric in METRICS:
+        means = problem_means(sweep, rows, metric)
+        for (cell, scheduler), values in means.items():
+            found.append(_summary(cell, scheduler, metric, values))
+    places = {name: i for i, name in enumerate(sweep.schedulers)}
+    cells = {cell.label: i for i, cell in enumerate(sweep.cells)}
+    return tuple(sorted(found, key=lambda one: (cells[one.cell], places[one.scheduler])))
+
+
+def _summary(cell: str, scheduler: str, metric: str, values: Floats) -> Summary:
+    mean, num = float(values.mean()), len(values)
+    if num < 2:
+        return Summary(cell, scheduler, metric, mean, None, None, None)
+    se = float(values.std(ddof=1) / num**0.5)
+    half = t_quantile(1.0 - CONFIDENCE, num - 1) * se
+    return Summary(cell, scheduler, metric, mean, se, mean - half, mean + half)
+
+
+def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[str, str], Floats]:
+    """Per cell and scheduler the metric of every problem, averaged over seeds; problems in one order."""
+    values: dict[tuple[str, str], dict[str, list[float]]] = {
+        (cell.label, scheduler): {} for cell in sweep.cells for scheduler in sweep.schedulers
+    }
+    for row in rows:
+        values[row.cell, row.scheduler].setdefault(row.problem, []).append(float(getattr(row, metric)))
+    return {
+        key: np.array([np.mean(by_problem[name]) for name in sorted(by_problem)], dtype=np.float64)
+        for key, by_problem in values.items()
+    }
+
+
+def compare(sweep: Sweep, rows: Sequence[Row], metric: str, baseline: str) -> tuple[Against, ...]:
+    """Every other scheduler against the baseline, cell by cell; none with a single problem."""
+    if sweep.num_problems < 2 or len(sweep.schedulers) < 2:
+        return ()
+    means = problem_means(sweep, rows, metric)
+    pairs = [(cell.label, name) for cell in sweep.cells for name in sweep.schedulers if name != baseline]
+    found = [compare_paired(means[cell, name], means[cell, baseline]) for cell, name in pairs]
+    return tuple(
+        Against(cell, name, baseline, metric, comparison)
+        for (cell, name), comparison in zip(pairs, holm_family(found), strict=True)
+    )
+
+
+def _in_order(sweep: Sweep, rows: Sequence[Row]) -> tuple[Row, ...]:
+    places = {
+        (cell.label, cell.problem_name(sweep.split, index)): (i, index)
+        for i, cell in enumerate(sweep.cells)
+        for index in range(sweep.num_problems)
+    }
+    turns = {name: i for i, name in enumerate(sweep.schedulers)}
+    return tuple(sorted(rows, key=lambda r: (places[r.cell, r.problem], turns[r.scheduler], r.seed)))

@@ -1,0 +1,167 @@
+"""One verdict on two schedulers from their costs on the same problems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.evaluation.statistics.bootstrap import Interval, bca_interval
+from weft.evaluation.statistics.paired import cohens_d_z, holm, paired_t, tied, wilcoxon, win_tie_loss
+from weft.evaluation.statistics.samples import check_confidence, pairs, refuse_not_positive
+from weft.model.graph import Floats
+
+Verdict = Literal["better", "worse", "not distinguishable"]
+
+_DECIMALS = 12
+"""Log-ratios are rounded to this many decimals, so that 9/10 and 18/20 tie."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the costs of a first scheduler relate to those of a second on the same problems.
+
+    Percentages are of the geometric mean of the ratio first / second: -3 means 3 % lower costs.
+    """
+
+    n: int
+    percent: float
+    low_percent: float
+    high_percent: float
+    """Ends of the BCa interval of the mean log-ratio, as percentages."""
+    confidence: float
+    t_p: float
+    """p of the paired t test of the log-ratios."""
+    wilcoxon_p: float
+    """p of the signed-rank test of the log-ratios."""
+    wins: int
+    ties: int
+    losses: int
+    effect_size: float
+    """Cohen's d_z of the log-ratios, negative where the first is lower; infinite if they are all equal."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Better or worse only if the interval excludes zero and both tests agree at the same level."""
+        level = 1.0 - self.confidence
+        if max(self.t_p, self.wilcoxon_p) > level or self.low_percent <= 0.0 <= self.high_percent:
+            return "not distinguishable"
+        return "better" if self.percent < 0.0 else "worse"
+
+    def summary(self, first: str = "a", second: str = "b") -> str:
+        """The comparison in one line of words, with the names of the two schedulers."""
+        record = f"wins {self.wins} of {self.n}" + (f", ties {self.ties}" if self.ties else "")
+        if self.verdict == "not distinguishable":
+            interval = self._interval(self.low_percent, self.high_percent)
+            return (
+                f"{first} and {second} are not distinguishable: mean difference "
+                f"{_short(self.percent)} % {interval}, {record}"
+            )
+        if self.verdict == "better":
+            interval = self._interval(-self.high_percent, -self.low_percent)
+            return f"{first} is {_short(-self.percent)} % below {second} {interval}, {record}"
+        interval = self._interval(self.low_percent, self.high_percent)
+        return f"{first} is {_short(self.percent)} % above {second} {interval}, {record}"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form; None where a number is infinite."""
+        named = asdict(self) | {"verdict": self.verdict}
+        return {key: None if value in (math.inf, -math.inf) else value for key, value in named.items()}
+
+    def _interval(self, low: float, high: float) -> str:
+        return f"({100 * self.confidence:g} % CI {_short(low)} to {_short(high)} %)"
+
+
+def compare_paired(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+    resamples: int = 9999,
+    tolerance: float = 1e-9,
+) -> Comparison:
+    """Compare two schedulers by positive costs (lower is better), paired by problem.
+
+    All figures rest on log-ratios, so every problem counts the same whatever its size. The order of
+    the problems changes nothing, and exchanging a and b mirrors the result exactly.
+
+    Parameters
+    ----------
+    tolerance
+        Relative difference up to which two costs count as equal.
+    """
+    check_confidence(confidence)
+    first, second = pairs(a, b, at_least=2)
+    refuse_not_positive(first, "a")
+    refuse_not_positive(second, "b")
+    ratios, sign = _canonical(_log_ratios(first, second, tolerance))
+    none = np.zeros_like(ratios)
+    interval = _mean_interval(ratios, sign, confidence, seed, resamples)
+    record = win_tie_loss(first, second, tolerance=tolerance)
+    return Comparison(
+        n=len(ratios),
+        percent=_percent(interval.value),
+        low_percent=_percent(interval.low),
+        high_percent=_percent(interval.high),
+        confidence=confidence,
+        t_p=paired_t(ratios, none, confidence=confidence).p,
+        wilcoxon_p=wilcoxon(ratios, none).p,
+        wins=record.wins,
+        ties=record.ties,
+        losses=record.losses,
+        effect_size=sign * cohens_d_z(ratios, none) if sign else 0.0,
+    )
+
+
+def holm_family(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """The comparisons with both p-values corrected by Holm for being made together."""
+    t = holm([one.t_p for one in comparisons]).tolist()
+    ranks = holm([one.wilcoxon_p for one in comparisons]).tolist()
+    return tuple(replace(one, t_p=t[i], wilcoxon_p=ranks[i]) for i, one in enumerate(comparisons))
+
+
+def _log_ratios(a: Floats, b: Floats, tolerance: float) -> Floats:
+    """log(a / b), exactly zero where a and b count as equal."""
+    return np.where(tied(a, b, tolerance), 0.0, np.round(np.log(a) - np.log(b), _DECIMALS))
+
+
+def _canonical(values: Floats) -> tuple[Floats, int]:
+    """The values sorted, or their mirror image if that comes first, and the sign that undoes it.
+
+    Resampling then meets the same numbers in the same order however the caller ordered them. The
+    sign is 0 where the values are their own mirror image.
+    """
+    ascending, mirrored = np.sort(values), np.sort(-values)
+    if np.array_equal(ascending, mirrored):
+        return ascending, 0
+    return (ascending, 1) if ascending.tolist() < mirrored.tolist() else (mirrored, -1)
+
+
+def _mean_interval(canonical: Floats, sign: int, confidence: float, seed: int, resamples: int) -> Interval:
+    """BCa interval of the mean of the values as the caller has them; symmetric if they are."""
+    found = bca_interval(canonical, confidence=confidence, seed=seed, resamples=resamples)
+    if sign == 0:
+        half = 0.5 * (found.high - found.low)
+        return Interval(0.0, -half, half, confidence)
+    low, high = sorted((sign * found.low, sign * found.high))
+    return Interval(sign * found.value, low, high, confidence)
+
+
+def _percent(log_ratio: float) -> float:
+    """A log-ratio as percentage of change; infinite beyond the range of floats."""
+    if log_ratio == 0.0:
+        return 0.0
+    return 100.0 * math.expm1(log_ratio) if log_ratio < 700.0 else math.inf
+
+
+def _short(percent: float) -> str:
+    """Two digits below 0.1, one decimal above."""
+    return f"{percent:.1f}" if abs(percent) >= 0.095 or percent == 0.0 else f"{percent:.2g}"

@@ -1,0 +1,253 @@
+"""Where the rows of a sweep are kept: one SQLite file, one writing process, safe against kill -9.
+
+A sweep folder holds ``sweep.sqlite`` (rows, timings, and what was asked for), ``config.json`` (the
+same configuration, to read) and ``lock``. Timings differ between runs and live in their own table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from weft.errors import InputError, LockedError
+from weft.io.sources import write_bytes
+
+DATABASE, CONFIG, LOCK = "sweep.sqlite", "config.json", "lock"
+
+Key = tuple[str, str, int, str]
+"""Cell, problem, seed, scheduler."""
+Config = Mapping[str, object]
+
+_KEY = ("cell", "problem", "seed", "scheduler")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheduler on one problem with one seed; nothing here depends on the machine's mood."""
+
+    scenario: str
+    cell: str
+    """Which cell of the sweep, e.g. ``ccr=0.1``; empty where nothing is swept."""
+    problem: str
+    seed: int
+    scheduler: str
+    makespan: float
+    slr: float
+    speedup: float
+    utilisation: float
+    mean_jct: float
+    gap_percent: float
+    lower_bound: float
+    copies: int
+    valid: bool | None
+    """What the oracle says; None: it was not asked."""
+    fault: str | None
+    """The first rule that is broken."""
+    trace: str
+    """SHA-256 over the columns of the schedule."""
+
+    @property
+    def key(self) -> Key:
+        """What identifies the row within its sweep."""
+        return self.cell, self.problem, self.seed, self.scheduler
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row and the seconds its scheduler took."""
+
+    row: Row
+    seconds: float
+
+
+_COLUMNS = tuple(field.name for field in fields(Row))
+_TYPES = {"float": "REAL NOT NULL", "int": "INTEGER NOT NULL", "str": "TEXT NOT NULL"}
+_OPTIONAL = {"bool | None": "INTEGER", "str | None": "TEXT"}
+_SCHEMA = f"""
+BEGIN;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE rows (
+    {", ".join(f"{field.name} {(_TYPES | _OPTIONAL)[str(field.type)]}" for field in fields(Row))},
+    PRIMARY KEY ({", ".join(_KEY)})
+) WITHOUT ROWID;
+CREATE TABLE timings (
+    cell TEXT, problem TEXT, seed INTEGER, scheduler TEXT, seconds REAL NOT NULL,
+    PRIMARY KEY ({", ".join(_KEY)})
+) WITHOUT ROWID;
+"""
+
+
+class Store:
+    """The rows of one sweep; made by :func:`open_sweep` or :func:`read_sweep`."""
+
+    def __init__(self, connection: sqlite3.Connection, config: Config) -> None:
+        self._connection = connection
+        self.config = config
+
+    def add(self, measured: Sequence[Measured]) -> None:
+        """Keep rows and timings: all of them, or none if the process dies meanwhile."""
+        rows = [astuple(one.row) for one in measured]
+        timings = [(*one.row.key, one.seconds) for one in measured]
+        with self._connection:
+            self._connection.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(_COLUMNS))})", rows)
+            self._connection.executemany("INSERT INTO timings VALUES (?, ?, ?, ?, ?)", timings)
+
+    def keys(self) -> frozenset[Key]:
+        """Keys of the rows that are there; for asking, not for going through."""
+        return frozenset(self._connection.execute(f"SELECT {', '.join(_KEY)} FROM rows"))
+
+    def rows(self) -> list[Row]:
+        """All rows, by key."""
+        found = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM rows ORDER BY {', '.join(_KEY)}")
+        return [_row(values) for values in found]
+
+    def seconds(self) -> dict[Key, float]:
+        """Planning time of every row."""
+        found = self._connection.execute(f"SELECT {', '.join(_KEY)}, seconds FROM timings")
+        return {(cell, problem, seed, name): seconds for cell, problem, seed, name, seconds in found}
+
+    def rows_hash(self) -> str:
+        """SHA-256 of all rows in the order of their keys: equal sweeps have equal hashes."""
+        digest = hashlib.sha256()
+        for row in self.rows():
+            digest.update(repr(astuple(row)).encode())
+        return digest.hexdigest()
+
+
+def _row(values: Sequence[object]) -> Row:
+    named = dict(zip(_COLUMNS, values, strict=True))
+    named["valid"] = None if named["valid"] is None else bool(named["valid"])
+    return Row(**named)  # type: ignore[arg-type]
+
+
+@contextmanager
+def open_sweep(folder: str | Path | None, config: Config) -> Iterator[Store]:
+    """The store of a sweep, new or resumed, held by this process alone; None keeps it in memory.
+
+    A folder that holds a sweep of another configuration is refused.
+    """
+    if folder is None:
+        with _connected(":memory:") as connection:
+            yield _prepared(connection, config, None)
+        return
+    path = _sweep_folder(folder)
+    with _locked(path), _connected(str(path / DATABASE)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        store = _prepared(connection, config, path)
+        if not (path / CONFIG).exists():
+            write_bytes(f"{json.dumps(config, indent=2)}\n".encode(), path / CONFIG)
+        yield store
+
+
+@contextmanager
+def read_sweep(folder: str | Path) -> Iterator[Store]:
+    """The store of a sweep to read from, whether or not somebody still writes to it."""
+    path = Path(folder) / DATABASE
+    if not path.is_file():
+        raise InputError(f"expected a sweep folder with {DATABASE}", file=str(folder))
+    with _connected(str(path)) as connection:
+        config = _stored_config(connection)
+        if config is None:
+            raise InputError("the sweep has not begun", file=str(folder))
+        yield Store(connection, config)
+
+
+@contextmanager
+def _connected(name: str) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(name)
+    try:
+        yield connection
+    except sqlite3.DatabaseError as error:
+        raise InputError(f"cannot be used as a sweep: {error}", file=name) from None
+    finally:
+        connection.close()
+
+
+def _sweep_folder(folder: str | Path) -> Path:
+    """The folder, made if it is not there; one with other things in it is refused."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        found = sorted(entry.name for entry in path.iterdir())
+    except OSError as error:
+        raise InputError(f"expected a folder for the sweep: {error.strerror}", file=str(folder)) from None
+    if found and LOCK not in found and DATABASE not in found:
+        raise InputError(
+            f"expected an empty folder or a sweep, found {found[0]!r} and no {DATABASE}", file=str(folder)
+        )
+    return path
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the folder; the lock of a process that died is free by itself."""
+    import fcntl
+
+    with open(path / LOCK, "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise LockedError(f"process {holder} is running this sweep", file=str(path)) from None
+        file.seek(0)
+        file.truncate()
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _prepared(connection: sqlite3.Connection, config: Config, path: Path | None) -> Store:
+    """Tables made, or found to belong to the same configuration."""
+    text = json.dumps(config, sort_keys=True)
+    stored = _stored_config(connection)
+    if stored is None:
+        connection.executescript(_SCHEMA)
+        connection.execute("INSERT INTO meta VALUES ('config', ?)", (text,))
+        connection.execute("INSERT INTO meta VALUES ('config_hash', ?)", (config_hash(config),))
+        connection.commit()
+    elif json.dumps(stored, sort_keys=True) != text:
+        difference = "; ".join(differences(stored, json.loads(text))[:3])
+        raise InputError(
+            f"holds a sweep of another configuration ({difference}): repeat it, or choose another folder",
+            file=str(path),
+        )
+    return Store(connection, config)
+
+
+def _stored_config(connection: sqlite3.Connection) -> dict[str, object] | None:
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchall()
+    found = tables and connection.execute("SELECT value FROM meta WHERE key = 'config'").fetchone()
+    return json.loads(found[0]) if found else None
+
+
+def config_hash(config: Config) -> str:
+    """SHA-256 of a configuration, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
+def differences(stored: object, wanted: object, where: str = "") -> list[str]:
+    """Where two configurations differ, each as ``place: there ..., here ...``."""
+    if stored == wanted:
+        return []
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        keys = list(dict.fromkeys([*stored, *wanted]))
+        inner = [differences(stored.get(k), wanted.get(k), f"{where}.{k}" if where else k) for k in keys]
+        return [text for texts in inner for text in texts]
+    if isinstance(stored, list) and isinstance(wanted, list) and len(stored) == len(wanted):
+        pairs = zip(stored, wanted, strict=True)
+        found = [differences(a, b, f"{where}[{i}]") for i, (a, b) in enumerate(pairs)]
+        return [text for texts in found for text in texts]
+    return [f"{where}: there {_short(stored)}, here {_short(wanted)}"]
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

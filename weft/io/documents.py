@@ -1,0 +1,75 @@
+"""What a parsed JSON or TOML document is, told by its keys, and the model it becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError
+from weft.io import clusters, native, problems, wfformat
+from weft.io.formats import Loaded
+from weft.io.sources import located, shown
+
+SCHEDULE_SCHEMA = "weft/schedule/1"
+_WHOLE = {"wfformat": "workflow", native.SCHEMA: "edges"}
+"""Field of errors that concern a graph as a whole, such as a cycle."""
+
+
+def load(document: dict[str, Any], path: Path | None, *, follow: bool = True) -> Loaded:
+    """The graph, cluster or problem in a document.
+
+    ``follow``: whether a problem may name other files; never for documents from a stranger.
+    """
+    kind = _kind(document)
+    name = path.stem if path is not None else "document"
+    with located(path, _WHOLE.get(kind)):
+        if kind == "wfformat":
+            graph = wfformat.graph_from_document(document, name)
+            return Loaded(graph=graph, cluster=wfformat.cluster_from_document(document))
+        if kind == native.SCHEMA:
+            return Loaded(graph=native.graph_from_document(document, name))
+        if kind == clusters.SCHEMA:
+            return Loaded(cluster=clusters.cluster_from_document(document, name))
+        if kind == problems.SCHEMA:
+            references = _references(path) if follow and path is not None else None
+            return Loaded(problem=problems.problem_from_document(document, references, name))
+        raise InputError(_unexpected(document, kind), field="schema")
+
+
+def _kind(document: dict[str, Any]) -> str:
+    """The schema a document names, or the one its keys tell."""
+    schema = document.get("schema")
+    if schema is not None:
+        return str(schema)
+    for key, kind in (
+        ("workflow", "wfformat"),
+        ("schemaVersion", "wfformat"),
+        ("jobs", problems.SCHEMA),
+        ("tasks", native.SCHEMA),
+        ("node", clusters.SCHEMA),
+        ("device", clusters.SCHEMA),
+        ("placements", SCHEDULE_SCHEMA),
+    ):
+        if key in document:
+            return kind
+    return ""
+
+
+def _unexpected(document: dict[str, Any], kind: str) -> str:
+    known = ", ".join((native.SCHEMA, clusters.SCHEMA, problems.SCHEMA))
+    if kind == SCHEDULE_SCHEMA:
+        return "expected a graph, cluster or problem, got a schedule"
+    if kind:
+        return f"expected one of {known}, got {shown(kind)}"
+    keys = ", ".join(shown(key) for key in list(document)[:5]) or "nothing"
+    return f"expected a WfFormat workflow, or schema = one of {known}; got the keys {keys}"
+
+
+def _references(path: Path) -> problems.References:
+    """Files are named relative to the problem file."""
+    from weft.io import files
+
+    return problems.References(
+        lambda name: files.read_graph(path.parent / name),
+        lambda name: files.read_cluster(name if clusters.is_builtin(name) else path.parent / name),
+    )

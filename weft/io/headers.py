@@ -1,0 +1,165 @@
+"""Shapes of the small parts of weft's files (clusters, problem headers), checked by pydantic.
+
+The only module of ``io`` that imports pydantic; it is imported inside functions, on use.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AllowInfNan, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from weft.errors import InputError
+from weft.io.columns import unknown_key
+from weft.io.sources import shown
+from weft.io.units import parse_bandwidth, parse_bytes, parse_seconds
+
+Bandwidth = Annotated[float, AllowInfNan(True), BeforeValidator(parse_bandwidth)]
+Size = Annotated[float, AllowInfNan(True), BeforeValidator(parse_bytes)]
+Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class _Part(BaseModel):
+    """Unknown keys and silent conversions are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=False)
+
+
+class DevicePart(_Part):
+    """``[[device]]`` or ``[[node.device]]``; ``count = 0`` defines a class without devices."""
+
+    class_name: Text = Field(alias="class")
+    count: Annotated[int, Field(ge=0, le=1_000_000)] = 1
+    speed: Annotated[float, Field(gt=0)] | None = None
+    times: dict[str, Annotated[float, Field(ge=0)]] = {}
+    speeds: dict[str, Annotated[float, Field(gt=0)]] = {}
+    slots: Count = 1
+    memory: Size = float("inf")
+    batch: Count = 1
+    watts: Annotated[float, Field(ge=0)] = 0.0
+    idle_watts: Annotated[float, Field(ge=0)] = 0.0
+    price: Annotated[float, Field(ge=0)] = 0.0
+    capacity: dict[str, Annotated[float, Field(ge=0)]] = {}
+
+
+class NodePart(_Part):
+    """``[[node]]``: devices that sit together; ``count`` equal nodes."""
+
+    count: Count = 1
+    inner_bandwidth: Bandwidth | None = None
+    inner_latency: Seconds | None = None
+    device: Annotated[list[DevicePart], Field(min_length=1)]
+
+
+class LinkPart(_Part):
+    """``[[link]]``: an exception for two classes (``between``) or two nodes (``nodes``)."""
+
+    between: Annotated[list[str], Field(min_length=2, max_length=2)] | None = None
+    nodes: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
+    bandwidth: Bandwidth | None = None
+    latency: Seconds | None = None
+
+
+class LinkTablePart(_Part):
+    """``links``: full tables over the devices, row = from, column = to; the diagonal is not used."""
+
+    bandwidth: list[list[float | str]] | None = None
+    latency: list[list[float | str]] | None = None
+
+
+class ClusterPart(_Part):
+    """A whole cluster file."""
+
+    schema_name: str = Field("weft/cluster/1", alias="schema")
+    name: Text | None = None
+    description: str = ""
+    provenance: str = ""
+    bandwidth: Bandwidth | None = None
+    latency: Seconds | None = None
+    one_port: bool = False
+    node: list[NodePart] = []
+    device: list[DevicePart] = []
+    link: list[LinkPart] = []
+    links: LinkTablePart | None = None
+
+
+class ObjectivePart(_Part):
+    """``objective`` of a problem."""
+
+    metric: Text = "makespan"
+    copies: bool = True
+
+
+class JobPart(_Part):
+    """One of the ``jobs`` of a problem, its graph left aside."""
+
+    name: Text = "job"
+    release: Annotated[float, Field(ge=0)] = 0.0
+    period: Annotated[float, Field(gt=0)] | None = None
+    deadline: Annotated[float, Field(ge=0)] | None = None
+    weight: Annotated[float, Field(ge=0)] = 1.0
+    owner: str = ""
+    eligible: list[str] | None = None
+
+
+class ProblemPart(_Part):
+    """A problem, its jobs and cluster left aside."""
+
+    schema_name: str = Field("weft/problem/1", alias="schema")
+    name: Text | None = None
+    noise: Annotated[float, Field(ge=0)] = 0.0
+    objective: ObjectivePart = ObjectivePart()
+
+
+PartT = TypeVar("PartT", bound=_Part)
+
+
+def checked(part: type[PartT], document: dict[str, Any], where: str = "") -> PartT:
+    """The document as this part, or one InputError for the first thing that is wrong."""
+    try:
+        return part.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = _path(where, first["loc"])
+        raise InputError(_message(part, first), field=field) from None
+
+
+def _path(where: str, loc: tuple[int | str, ...]) -> str:
+    path = where
+    for step in loc:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path.lstrip(".")
+
+
+def _message(part: type[_Part], error: Any) -> str:
+    kind, given = error["type"], error["input"]
+    if kind == "extra_forbidden":
+        return unknown_key(str(error["loc"][-1]), _keys_at(part, error["loc"][:-1]))
+    if kind == "missing":
+        return "expected a value, got nothing"
+    if kind == "value_error":
+        return str(error["ctx"]["error"])
+    expected = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    return f"expected {expected}, got {shown(given)}"
+
+
+def _keys_at(part: type[_Part], loc: tuple[int | str, ...]) -> list[str]:
+    """The keys known at this place of the document."""
+    for step in loc:
+        inner = {_key(name, field): field.annotation for name, field in part.model_fields.items()}
+        if isinstance(step, str) and step in inner:
+            part = _part_inside(inner[step]) or part
+    return [_key(name, field) for name, field in part.model_fields.items()]
+
+
+def _key(name: str, field: Any) -> str:
+    return str(field.alias or name)
+
+
+def _part_inside(annotation: Any) -> type[_Part] | None:
+    if isinstance(annotation, type) and issubclass(annotation, _Part):
+        return annotation
+    inside = (_part_inside(a) for a in getattr(annotation, "__args__", ()))
+    return next((found for found in inside if found is not None), None)

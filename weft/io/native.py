@@ -1,0 +1,201 @@
+"""weft's own graph documents, ``weft/graph/1``: every column of the model as rows of a JSON or TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.io.columns import (
+    Row,
+    codes,
+    name_index,
+    numbers,
+    refuse_unknown,
+    rows_of,
+    texts,
+    unknown_key,
+    whole_numbers,
+)
+from weft.io.sources import shown
+from weft.model.graph import ALWAYS, Floats, TaskGraph
+
+SCHEMA = "weft/graph/1"
+NEVER = "never"
+"""Run time on a class where a task cannot run."""
+_TOP_KEYS = ("schema", "name", "time_unit", "metadata", "curves", "tasks", "edges")
+_TASK_KEYS = ("name", "work", "kind", "times", "slots", "memory", "demands", "curve", "after")
+_EDGE_KEYS = ("source", "target", "data", "probability", "branch")
+
+
+def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
+    """A graph from its document: ``tasks`` rows, ``edges`` rows, or ``after`` inside the tasks."""
+    _check_top(document)
+    tasks = rows_of(document, "tasks")
+    if not tasks:
+        raise InputError("no tasks", field="tasks")
+    refuse_unknown(tasks, _TASK_KEYS, "tasks")
+    names = texts([row.get("name") for row in tasks], "tasks", "name")
+    index = name_index(names, "tasks", "name")
+    kinds, kind = codes(texts([row.get("kind", "task") for row in tasks], "tasks", "kind"))
+    classes, times = _map_columns(tasks, "times", np.nan)
+    resources, demands = _map_columns(tasks, "demands", 0.0)
+    edges = _edge_columns(_all_edges(document, tasks), index)
+    return TaskGraph(
+        _work(tasks),
+        **edges,
+        names=names,
+        kinds=kinds,
+        kind=kind,
+        classes=classes,
+        times=times,
+        slots=whole_numbers([row.get("slots", 1) for row in tasks], "tasks", "slots", low=1),
+        memory=numbers([row.get("memory", 0) for row in tasks], "tasks", "memory"),
+        resources=resources,
+        demands=demands,
+        curves=_curves(document),
+        curve=whole_numbers([row.get("curve", -1) for row in tasks], "tasks", "curve", low=-1),
+        name=document.get("name", name),
+        time_unit=document.get("time_unit", "s"),
+        metadata=document.get("metadata", {}),
+    )
+
+
+def _check_top(document: Row) -> None:
+    for key in document:
+        if key not in _TOP_KEYS:
+            raise InputError(unknown_key(key, _TOP_KEYS), field=key)
+    if document.get("schema", SCHEMA) != SCHEMA:
+        raise InputError(f"expected {SCHEMA!r}, got {shown(document['schema'])}", field="schema")
+    for key in ("name", "time_unit"):
+        if not isinstance(document.get(key, "text"), str) or not document.get(key, "text"):
+            raise InputError(f"expected a text, got {shown(document[key])}", field=key)
+    if not isinstance(document.get("metadata", {}), dict):
+        raise InputError(f"expected an object, got {shown(document['metadata'])}", field="metadata")
+
+
+def _work(tasks: Sequence[Row]) -> Floats:
+    """Run time at speed 1; NaN where a task only has times."""
+    given = [row.get("work", 0.0 if "times" in row else None) for row in tasks]
+    column = numbers(given, "tasks", "work")
+    column[["work" not in row for row in tasks]] = np.nan
+    return column
+
+
+def _map_columns(tasks: Sequence[Row], key: str, neutral: float) -> tuple[tuple[str, ...], Floats | None]:
+    """A table from objects inside the rows: the keys met, in order, and a column for each."""
+    cells: dict[str, tuple[list[int], list[object]]] = {}
+    for i, row in enumerate(tasks):
+        entry = row.get(key, {})
+        if not isinstance(entry, dict):
+            raise InputError(f"expected an object, got {shown(entry)}", field=f"tasks[{i}].{key}")
+        for name, value in entry.items():
+            rows, values = cells.setdefault(name, ([], []))
+            rows.append(i)
+            values.append(value)
+    if not cells:
+        return (), None
+    table = np.full((len(tasks), len(cells)), neutral)
+    for c, (name, (rows, values)) in enumerate(cells.items()):
+        is_never = np.array([key == "times" and value == NEVER for value in values])
+        finite = [0.0 if never else v for v, never in zip(values, is_never.tolist(), strict=True)]
+        column = numbers(finite, "tasks", f"{key}.{name}", rows=rows)
+        table[rows, c] = np.where(is_never, np.inf, column)
+    return tuple(cells), table
+
+
+def _curves(document: Row) -> Floats | None:
+    curves = document.get("curves")
+    if curves is None or curves == []:
+        return None
+    if not isinstance(curves, list) or not all(isinstance(row, list) and row for row in curves):
+        raise InputError("expected a list of lists of rates", field="curves")
+    if len({len(row) for row in curves}) > 1:
+        raise InputError("expected curves of one length", field="curves")
+    return np.array([numbers(row, f"curves[{k}]", "rate") for k, row in enumerate(curves)])
+
+
+def _all_edges(document: Row, tasks: Sequence[Row]) -> list[dict[str, Any]]:
+    """The ``edges`` rows, then those of ``after`` (names, or names with bytes)."""
+    edges = rows_of(document, "edges", required=False)
+    refuse_unknown(edges, _EDGE_KEYS, "edges")
+    inside = [(i, row["name"], row["after"]) for i, row in enumerate(tasks) if "after" in row]
+    if not inside:
+        return edges
+    edges = list(edges)
+    for i, name, after in inside:
+        if isinstance(after, dict):
+            edges += [{"source": parent, "target": name, "data": data} for parent, data in after.items()]
+        elif isinstance(after, list):
+            edges += [{"source": parent, "target": name} for parent in after]
+        else:
+            raise InputError(f"expected task names, got {shown(after)}", field=f"tasks[{i}].after")
+    return edges
+
+
+def _edge_columns(edges: Sequence[Row], index: dict[str, int]) -> dict[str, Any]:
+    ends = {}
+    for key in ("source", "target"):
+        values = texts([row.get(key) for row in edges], "edges", key)
+        ends[f"{key}s"] = [index.get(value, -1) for value in values]
+        if -1 in ends[f"{key}s"]:
+            bad = ends[f"{key}s"].index(-1)
+            raise InputError(f"names an unknown task {shown(values[bad])}", field=f"edges[{bad}].{key}")
+    return {
+        **ends,
+        "data": numbers([row.get("data", 0) for row in edges], "edges", "data"),
+        "probability": numbers([row.get("probability", 1) for row in edges], "edges", "probability"),
+        "branch": whole_numbers([row.get("branch", ALWAYS) for row in edges], "edges", "branch", low=ALWAYS),
+    }
+
+
+def graph_document(graph: TaskGraph) -> dict[str, Any]:
+    """The document of a graph; columns at their neutral value are left out."""
+    document: dict[str, Any] = {"schema": SCHEMA, "name": graph.name, "time_unit": graph.time_unit}
+    metadata = {k: v for k, v in graph.metadata.items() if isinstance(v, str | int | float | bool)}
+    if metadata:
+        document["metadata"] = metadata
+    if len(graph.curves):
+        document["curves"] = graph.curves.tolist()
+    document["tasks"] = _task_rows(graph)
+    document["edges"] = _edge_rows(graph)
+    return document
+
+
+def _task_rows(graph: TaskGraph) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [{"name": name} for name in graph.names]
+    for i in np.flatnonzero(~np.isnan(graph.work)).tolist():
+        rows[i]["work"] = float(graph.work[i])
+    if graph.kinds != ("task",):
+        for row, k in zip(rows, graph.kind.tolist(), strict=True):
+            row["kind"] = graph.kinds[k]
+    for key, column, neutral in (
+        ("slots", graph.slots, 1),
+        ("memory", graph.memory, 0),
+        ("curve", graph.curve, -1),
+    ):
+        for i in np.flatnonzero(column != neutral).tolist():
+            rows[i][key] = column[i].item()
+    for i, c in np.argwhere(~np.isnan(graph.times)).tolist():
+        value = float(graph.times[i, c])
+        rows[i].setdefault("times", {})[graph.classes[c]] = NEVER if np.isinf(value) else value
+    for i, r in np.argwhere(graph.demands != 0).tolist():
+        rows[i].setdefault("demands", {})[graph.resources[r]] = float(graph.demands[i, r])
+    return rows
+
+
+def _edge_rows(graph: TaskGraph) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [
+        {"source": graph.names[s], "target": graph.names[t]}
+        for s, t in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+    ]
+    for key, column, neutral in (
+        ("data", graph.data, 0),
+        ("probability", graph.probability, 1),
+        ("branch", graph.branch, ALWAYS),
+    ):
+        for e in np.flatnonzero(column != neutral).tolist():
+            rows[e][key] = column[e].item()
+    return rows

@@ -1,0 +1,471 @@
+"""Seeded task graphs: shape families under one set of knobs, and instances of published studies.
+
+A shape says which tasks feed which (always from a lower to a higher index); the knobs say how long
+tasks run and how much data edges carry. Structure, work, data, kinds and times are drawn from
+streams of their own, so a change of one knob leaves the other draws alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.graph import Floats, Ints, TaskGraph
+
+GPU_KINDS = ("cnn", "transformer", "lm", "gan", "rl", "recsys")
+"""Kinds of deep-learning work that the built-in GPU classes know."""
+MOST_EDGES = 50_000_000
+"""A shape that would have more edges than this is refused before it is drawn."""
+
+Edges = tuple[Ints, Ints]
+"""Sources and targets of the edges, distinct, each source below its target."""
+Rng = np.random.Generator
+
+_STRUCTURE, _WORK, _DATA, _KIND, _TIMES = range(5)
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """What a generated graph looks like besides its family and size."""
+
+    parallelism: float = 1.0
+    """Mean layer width over the square root of the size: 0.5 long and thin, 2 short and wide."""
+    density: float = 2.0
+    """Mean number of edges per task, as far as the shape leaves a choice (layered, erdos-renyi)."""
+    jump: int = 1
+    """How many layers an edge of a layered graph may span."""
+    communities: int = 4
+    """Number of equal communities of a block model."""
+    p_in: float = 0.3
+    """Probability of an edge between two tasks of one community of a block model."""
+    p_out: float = 0.001
+    """Probability of an edge between tasks of different communities of a block model."""
+    cost: str = "log-normal"
+    """Distribution of the work: log-normal or uniform."""
+    mean_work: float = 10.0
+    """Mean run time at speed 1, in seconds."""
+    work_cv: float = 0.5
+    """Coefficient of variation of the work; at most 0.577 if uniform."""
+    mean_data: float = 1e8
+    """Mean bytes per edge; counts only without ``ccr``."""
+    data_cv: float = 0.5
+    """Coefficient of variation of the log-normal data."""
+    ccr: float | None = None
+    """Mean transfer time of an edge at ``bandwidth`` over mean run time of a task, met exactly;
+    for other links see :meth:`Problem.with_ccr <weft.model.problem.Problem.with_ccr>`."""
+    bandwidth: float = 1e9
+    """Bytes per second at which ``ccr`` holds."""
+    kinds: tuple[str, ...] = GPU_KINDS
+    """Names of the task kinds."""
+    kind_by: str = "random"
+    """Kinds drawn per task (random), or one after another by the depth of the task (level)."""
+    classes: tuple[str, ...] = ()
+    """Device classes to give run times for; none: run times follow work and the cluster's speeds."""
+    heterogeneity: float = 0.0
+    """Coefficient of variation of the log-normal factor (mean 1) per task and class."""
+
+    def __post_init__(self) -> None:
+        for name in ("parallelism", "mean_work", "bandwidth"):
+            _refuse(not 0 < getattr(self, name) < np.inf, name, "a finite number > 0", getattr(self, name))
+        for name in ("density", "work_cv", "mean_data", "data_cv", "heterogeneity"):
+            _refuse(not 0 <= getattr(self, name) < np.inf, name, "a finite number >= 0", getattr(self, name))
+        for name in ("p_in", "p_out"):
+            _refuse(not 0 <= getattr(self, name) <= 1, name, "a probability", getattr(self, name))
+        for name in ("jump", "communities"):
+            _refuse(getattr(self, name) < 1, name, "a whole number >= 1", getattr(self, name))
+        _refuse(self.ccr is not None and not 0 <= self.ccr < np.inf, "ccr", "a finite ratio >= 0", self.ccr)
+        _refuse(self.cost not in ("log-normal", "uniform"), "cost", "log-normal or uniform", self.cost)
+        too_wide = self.cost == "uniform" and self.work_cv * 3**0.5 > 1
+        _refuse(too_wide, "work_cv", "at most 0.577 for uniform work", self.work_cv)
+        _refuse(self.kind_by not in ("random", "level"), "kind_by", "random or level", self.kind_by)
+        _refuse(not self.kinds, "kinds", "at least one kind", "none")
+        lonely = self.heterogeneity > 0 and not self.classes
+        _refuse(lonely, "classes", "the classes that the heterogeneity is between", "none")
+
+
+def _refuse(condition: bool, name: str, expected: str, got: object) -> None:
+    if condition:
+        raise InputError(f"expected {expected}, got {got}", field=name)
+
+
+def generate(family: str, size: int, *, seed: int = 0, knobs: Knobs | None = None) -> TaskGraph:
+    """A graph of exactly ``size`` tasks; the same arguments give the same columns.
+
+    ``FAMILIES`` lists the families. The ``opgraph`` families have distributions of their own and
+    take no knobs.
+    """
+    if family not in FAMILIES:
+        close = difflib.get_close_matches(family, FAMILIES, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else f" (there are {', '.join(FAMILIES)})"
+        raise InputError(f"no family {family!r}{hint}", field="family")
+    chosen = FAMILIES[family]
+    _refuse(size < chosen.least, "size", f"at least {chosen.least} tasks for {family}", size)
+    _refuse(seed < 0, "seed", "a whole number >= 0", seed)
+    if knobs is not None and not chosen.takes_knobs:
+        raise InputError(f"{family} has fixed distributions and takes no knobs", field="family")
+    knobs = knobs or Knobs()
+    edges = chosen.edges(size, knobs, _stream(seed, _STRUCTURE))
+    dress = _dress if chosen.takes_knobs else _dress_opgraph
+    return dress(f"{family}-{size}-{seed}", size, edges, seed, knobs)
+
+
+def _stream(seed: int, stream: int) -> Rng:
+    return np.random.default_rng([seed, stream])
+
+
+# -- shapes ---------------------------------------------------------------------------------------
+
+
+def layered(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """Layers of random width; every task beyond the first layer has a parent in the layer before.
+
+    The knobs follow Topcuoglu, Hariri and Wu (2002): about sqrt(size) / parallelism layers.
+    """
+    num_layers = int(np.clip(round(size**0.5 / knobs.parallelism), 1, size))
+    shares = np.cumsum(rng.uniform(0.5, 1.5, num_layers))
+    filled = np.rint(shares / shares[-1] * (size - num_layers)).astype(np.int64)
+    widths = 1 + np.diff(filled, prepend=0)
+    start = np.cumsum(widths) - widths
+    child = np.arange(widths[0], size)
+    above = np.repeat(np.arange(num_layers), widths)[child] - 1
+    parent = start[above] + (rng.random(len(child)) * widths[above]).astype(np.int64)
+    possible = _between_layers(widths, knobs.jump)[-1]
+    spare = int(possible.sum()) - len(child)
+    share = (knobs.density * size - len(child)) / spare if spare else 0.0
+    sources, targets = _layer_edges(widths, knobs.jump, _coin_flips(rng, int(possible.sum()), share))
+    return _distinct(size, np.concatenate([parent, sources]), np.concatenate([child, targets]))
+
+
+def fork_join(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """One task forks into about parallelism * sqrt(size), all join in the next fork, and so on."""
+    width = max(1, round(knobs.parallelism * size**0.5))
+    stages = int(np.clip(round((size - 1) / (width + 1)), 1, (size - 1) // 2))
+    inner = np.diff(np.arange(stages + 1) * (size - stages - 1) // stages)
+    widths = np.ones(2 * stages + 1, dtype=np.int64)
+    widths[1::2] = inner
+    num_edges = int(_between_layers(widths, 1)[-1].sum())
+    return _layer_edges(widths, 1, np.arange(num_edges))
+
+
+def erdos_renyi(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """Every pair is an edge with the probability that gives the density on average."""
+    return _pairs(size, 2.0 * knobs.density / max(size - 1, 1), rng)
+
+
+def block_model(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """Stochastic block model on a random permutation of the tasks, edges directed by index."""
+    blocks = np.array_split(rng.permutation(size), knobs.communities)
+    ends: list[Edges] = []
+    for b, block in enumerate(blocks):
+        sources, targets = _pairs(len(block), knobs.p_in, rng)
+        ends.append((block[sources], block[targets]))
+        for other in blocks[b + 1 :]:
+            cell = _coin_flips(rng, len(block) * len(other), knobs.p_out)
+            ends.append((block[cell // max(len(other), 1)], other[cell % max(len(other), 1)]))
+    one, two = (np.concatenate(side) for side in zip(*ends, strict=True))
+    return _distinct(size, np.minimum(one, two), np.maximum(one, two))
+
+
+def out_tree(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """Every task but the root hangs below a random earlier one."""
+    child = np.arange(1, size)
+    return (rng.random(len(child)) * child).astype(np.int64), child
+
+
+def in_tree(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """An out-tree turned round: everything flows together in the last task."""
+    sources, targets = out_tree(size, knobs, rng)
+    return size - 1 - targets, size - 1 - sources
+
+
+def chain(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """One task after another."""
+    return np.arange(size - 1), np.arange(1, size)
+
+
+def mosaic(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """Like the Montage workflow: project images, compare neighbours, fit, correct each, add up."""
+    images = (size - 4) // 4
+    fit = size - images - 3
+    concat, table, add = fit - 1, size - 2, size - 1
+    project, compare, correct = np.arange(images), np.arange(images, concat), np.arange(fit + 1, table)
+    number = np.arange(len(compare))
+    edges = [(number % images, compare), ((number + 1 + number // images) % images, compare)]
+    edges += [(compare, compare * 0 + concat), (project, correct), (correct * 0 + fit, correct)]
+    edges += [(correct, correct * 0 + table), (np.array([concat, table]), np.array([fit, add]))]
+    sources, targets = (np.concatenate(side) for side in zip(*edges, strict=True))
+    return _distinct(size, sources, targets)
+
+
+def _between_layers(widths: Ints, jump: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Per layer: its first task, the first task that may feed it, how many may, possible edges."""
+    start = np.cumsum(widths) - widths
+    low = start[np.maximum(np.arange(len(widths)) - jump, 0)]
+    return start, low, start - low, widths * (start - low)
+
+
+def _layer_edges(widths: Ints, jump: int, picked: Ints) -> Edges:
+    """The edges with these numbers, when all possible ones are counted layer by layer."""
+    start, low, feeders, possible = _between_layers(widths, jump)
+    upto = np.cumsum(possible)
+    layer = np.searchsorted(upto, picked, side="right")
+    within, feeder = np.divmod(picked - (upto - possible)[layer], feeders[layer])
+    return low[layer] + feeder, start[layer] + within
+
+
+def _pairs(size: int, probability: float, rng: Rng) -> Edges:
+    """Each pair of numbers below ``size``, lower first, with this probability."""
+    number = _coin_flips(rng, size * (size - 1) // 2, probability)
+    upper: Ints = ((1.0 + np.sqrt(1.0 + 8.0 * number)) / 2.0).astype(np.int64)
+    upper = upper - (upper * (upper - 1) // 2 > number)  # the root may be rounded either way
+    upper = upper + (upper * (upper + 1) // 2 <= number)
+    return number - upper * (upper - 1) // 2, upper
+
+
+def _coin_flips(rng: Rng, total: int, probability: float) -> Ints:
+    """The numbers below ``total`` for which a coin shows heads, in order; cost follows the heads."""
+    expected = total * min(probability, 1.0)
+    if expected > MOST_EDGES:
+        raise InputError(
+            f"expected at most {MOST_EDGES} edges, got {expected:.3g} or more: lower the size, density or p_in",
+            field="size",
+        )
+    if total == 0 or probability <= 0:
+        return np.zeros(0, dtype=np.int64)
+    batch = int(expected + 6 * expected**0.5) + 16
+    heads = np.zeros(0, dtype=np.int64)
+    last = -1
+    while last < total:
+        steps = np.minimum(rng.geometric(min(probability, 1.0), batch), total + 1)
+        heads = np.concatenate([heads, last + np.cumsum(steps)])
+        last = int(heads[-1])
+    return heads[: np.searchsorted(heads, total)]
+
+
+def _distinct(size: int, sources: Ints, targets: Ints) -> Edges:
+    key = np.unique(sources * size + targets)
+    return key // size, key % size
+
+
+# -- work, data, kinds ----------------------------------------------------------------------------
+
+
+def _dress(name: str, size: int, edges: Edges, seed: int, knobs: Knobs) -> TaskGraph:
+    """Work, data, kinds and times by the knobs."""
+    work = _work(size, knobs, _stream(seed, _WORK))
+    times = None
+    if knobs.classes:
+        shape = (size, len(knobs.classes))
+        times = work[:, None] * _log_normal(1.0, knobs.heterogeneity, shape, _stream(seed, _TIMES))
+    mean_data = knobs.mean_data if knobs.ccr is None else 1.0
+    data = _log_normal(mean_data, knobs.data_cv, (len(edges[0]),), _stream(seed, _DATA))
+    if knobs.ccr is not None and len(data):
+        mean_time = float(work.mean() if times is None else times.mean())
+        data *= knobs.ccr * mean_time * knobs.bandwidth / data.mean()
+    kind = _stream(seed, _KIND).integers(len(knobs.kinds), size=size)
+    if knobs.kind_by == "level":
+        kind = _levels(size, edges) % len(knobs.kinds)
+    return TaskGraph(
+        work, *edges, data, kinds=knobs.kinds, kind=kind, classes=knobs.classes, times=times, name=name
+    )
+
+
+def _work(size: int, knobs: Knobs, rng: Rng) -> Floats:
+    if knobs.cost == "log-normal":
+        return _log_normal(knobs.mean_work, knobs.work_cv, (size,), rng)
+    half = knobs.mean_work * knobs.work_cv * 3**0.5
+    return rng.uniform(knobs.mean_work - half, knobs.mean_work + half, size)
+
+
+def _log_normal(mean: float, cv: float, shape: tuple[int, ...], rng: Rng) -> Floats:
+    """Log-normal draws with this mean and coefficient of variation."""
+    variance = np.log1p(cv**2)
+    return mean * np.exp(variance**0.5 * rng.standard_normal(shape) - variance / 2.0)
+
+
+def _levels(size: int, edges: Edges) -> Ints:
+    """Number of edges on the longest path to each task."""
+    by_source = np.argsort(edges[0], kind="stable")
+    level = [0] * size
+    for source, target in zip(edges[0][by_source].tolist(), edges[1][by_source].tolist(), strict=True):
+        level[target] = max(level[target], level[source] + 1)
+    return np.array(level, dtype=np.int64)
+
+
+# -- operator graphs of the one-shot study --------------------------------------------------------
+
+OPGRAPH_UNITS = (1, 1, 4)
+"""Devices per machine type of the operator-graph study."""
+
+
+def _dress_opgraph(name: str, size: int, edges: Edges, seed: int, knobs: Knobs) -> TaskGraph:
+    """Durations round(100 m) + 1, m from four Gaussians cut at 0; types in proportion to devices."""
+    rng = _stream(seed, _WORK)
+    m = np.full(size, -1.0)
+    while (m < 0).any():
+        again = np.flatnonzero(m < 0)
+        part = rng.integers(4, size=len(again))
+        m[again] = rng.normal(np.array([0.5, 1, 3, 5])[part], np.array([0.5, 1, 1, 1])[part])
+    units = np.array(OPGRAPH_UNITS)
+    kind = _stream(seed, _KIND).choice(len(units), size=size, p=units / units.sum())
+    types = tuple(f"type{k}" for k in range(len(units)))
+    times = _only(np.rint(100 * m) + 1, kind, len(units))
+    return TaskGraph(
+        np.full(size, np.nan), *edges, kinds=types, kind=kind, classes=types, times=times, name=name
+    )
+
+
+def _only(duration: Floats, column: Ints, num_columns: int) -> Floats:
+    """Run times that are finite in one column per task."""
+    times = np.full((len(duration), num_columns), np.inf)
+    times[np.arange(len(duration)), column] = duration
+    return times
+
+
+def opgraph_cluster() -> Cluster:
+    """Six devices of three types, transfers free."""
+    classes = [DeviceClass(f"type{k}") for k in range(len(OPGRAPH_UNITS))]
+    return Cluster.uniform(classes, OPGRAPH_UNITS, name="opgraph")
+
+
+@dataclass(frozen=True)
+class Family:
+    """One entry of the table of families."""
+
+    edges: Callable[[int, Knobs, Rng], Edges]
+    summary: str
+    least: int = 1
+    """Smallest size."""
+    takes_knobs: bool = True
+
+
+def _er_opgraph(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    return _pairs(size, 0.05, rng)
+
+
+FAMILIES: dict[str, Family] = {
+    "layered": Family(layered, "layers of random width (parallelism, density, jump)"),
+    "fork-join": Family(fork_join, "forks and joins in turn (parallelism)", 3),
+    "erdos-renyi": Family(erdos_renyi, "every pair alike (density)"),
+    "block-model": Family(block_model, "dense communities, few edges between (communities, p_in, p_out)"),
+    "out-tree": Family(out_tree, "one root, everything fans out"),
+    "in-tree": Family(in_tree, "everything flows together in one task"),
+    "chain": Family(chain, "one task after another"),
+    "mosaic": Family(mosaic, "shaped like the Montage workflow", 8),
+    "opgraph-layered": Family(layered, "operator graphs of the one-shot study, layered", 1, False),
+    "opgraph-er": Family(_er_opgraph, "the same with edges at random, p = 0.05", 1, False),
+    "opgraph-sbm": Family(block_model, "the same as a block model, k = 4, 0.3, 0.001", 1, False),
+}
+
+
+# -- job shops and queries ------------------------------------------------------------------------
+
+
+def jobshop(num_jobs: int, num_machines: int, *, seed: int = 0) -> TaskGraph:
+    """Every job visits every machine once, in random order, for uniform 1..99; kinds are the jobs.
+
+    Operation o of job j is ``J<j>-O<o>``; it can run on one machine of :func:`jobshop_cluster`.
+    """
+    return flexible_jobshop(num_jobs, num_machines, seed=seed, most_machines=1)
+
+
+def flexible_jobshop(num_jobs: int, num_machines: int, *, seed: int = 0, most_machines: int = 3) -> TaskGraph:
+    """A job shop whose operations may run on 1..``most_machines`` machines, up to 20 % apart in time."""
+    _refuse(num_jobs < 1, "num_jobs", "at least one job", num_jobs)
+    _refuse(num_machines < 1, "num_machines", "at least one machine", num_machines)
+    _refuse(most_machines < 1, "most_machines", "at least one machine", most_machines)
+    size = num_jobs * num_machines
+    preference = _stream(seed, _STRUCTURE).permuted(np.tile(np.arange(num_machines), (num_jobs, 1)), axis=1)
+    duration = _stream(seed, _WORK).integers(1, 100, size).astype(np.float64)
+    times = _only(duration, preference.ravel(), num_machines)
+    if most_machines > 1:
+        _add_machines(times, duration, min(most_machines, num_machines), _stream(seed, _TIMES))
+    task = np.arange(size)
+    before = task[task % num_machines < num_machines - 1]
+    return TaskGraph(
+        np.full(size, np.nan),
+        before,
+        before + 1,
+        names=[f"J{i // num_machines}-O{i % num_machines}" for i in range(size)],
+        kinds=tuple(f"J{j}" for j in range(num_jobs)),
+        kind=task // num_machines,
+        classes=tuple(f"m{k}" for k in range(num_machines)),
+        times=times,
+        name=f"jobshop-{num_jobs}x{num_machines}-{seed}",
+    )
+
+
+def _add_machines(times: Floats, duration: Floats, most: int, rng: Rng) -> None:
+    """Let each task run on up to ``most`` machines; ``times`` is modified in place."""
+    rank = np.argsort(rng.random(times.shape), axis=1)
+    more = (rank < rng.integers(0, most, len(times))[:, None]) & np.isinf(times)
+    other = np.maximum(np.rint(duration[:, None] * rng.uniform(0.8, 1.2, times.shape)), 1.0)
+    times[more] = other[more]
+
+
+def jobshop_cluster(num_machines: int) -> Cluster:
+    """One device per machine, classes ``m0``, ``m1``, ..., transfers free."""
+    classes = [DeviceClass(f"m{k}") for k in range(num_machines)]
+    return Cluster.uniform(classes, [1] * num_machines, name=f"jobshop-{num_machines}")
+
+
+def tpch_like(num_queries: int, *, seed: int = 0) -> TaskGraph:
+    """Look-alikes of TPC-H queries on Spark: stages hold as many slots as they have tasks, in ms.
+
+    A query is an in-tree of 2..18 stages (9.2 on average) with now and then an extra edge; leaves
+    scan long (about 2 s) with few tasks, inner stages are short with mostly 200.
+    """
+    _refuse(num_queries < 1, "num_queries", "at least one query", num_queries)
+    rng = _stream(seed, _STRUCTURE)
+    sizes = 2 + (17 * rng.beta(0.95, 1.15, num_queries)).astype(np.int64)
+    first = np.cumsum(sizes) - sizes
+    trees = [_query(int(size), rng) for size in sizes]
+    sources = np.concatenate([tree[0] + base for tree, base in zip(trees, first, strict=True)])
+    targets = np.concatenate([tree[1] + base for tree, base in zip(trees, first, strict=True)])
+    total = int(sizes.sum())
+    is_leaf, is_last = np.ones(total, bool), np.ones(total, bool)
+    is_leaf[targets], is_last[sources] = False, False
+    draw = _stream(seed, _WORK)
+    work = np.where(is_leaf, 2400.0, 150.0) * np.exp(
+        np.where(is_leaf, 0.6, 1.0) * draw.standard_normal(total)
+    )
+    scans = np.rint(12.0 * np.exp(2.0 * draw.standard_normal(total)))
+    inner = np.where(draw.random(total) < 0.95, 200.0, scans)
+    slots = np.where(is_leaf, scans, np.where(is_last, draw.integers(1, 6, total), inner))
+    return TaskGraph(
+        np.clip(work, 16.0, 4965.0),
+        sources,
+        targets,
+        names=[f"q{q}-s{s}" for q, size in enumerate(sizes.tolist()) for s in range(size)],
+        kinds=("scan", "shuffle"),
+        kind=~is_leaf,
+        slots=np.clip(slots, 1, 593),
+        name=f"tpch-like-{num_queries}-{seed}",
+        time_unit="ms",
+    )
+
+
+def _query(size: int, rng: Rng) -> Edges:
+    """A random in-tree in which a stage has at most two inputs, plus 0.3 extra edges on average."""
+    open_inputs = [0, 0]
+    sources, targets = [], []
+    for stage in range(1, size):
+        parent = open_inputs.pop(int(rng.integers(len(open_inputs))))
+        open_inputs += [stage, stage]
+        sources.append(size - 1 - stage)
+        targets.append(size - 1 - parent)
+    for _ in range(int(rng.binomial(2, 0.23))):
+        low, high = np.sort(rng.choice(size, 2, replace=False))
+        sources.append(int(low))
+        targets.append(int(high))
+    return _distinct(size, np.array(sources), np.array(targets))
+
+
+def tpch_cluster() -> Cluster:
+    """One pool of 6000 slots."""
+    return Cluster.uniform([DeviceClass("pool", slots=6000)], [1], name="tpch")

@@ -1,0 +1,281 @@
+"""Recipes: the TOML a scenario is made from, built in or a user's own.
+
+A recipe names a generator and its settings, the objective and the schedulers to compare with. One
+that ``extends`` another says only what differs. Readers of files are resolved on use.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError
+from weft.scenarios.settings import Setting, did_you_mean
+
+SCHEMA = "weft/scenario/1"
+GENERATORS: dict[str, tuple[str, ...]] = {
+    "workflow": ("family", "tasks", "ccr", "devices", "noise", "load"),
+    "jobshop": ("jobs", "machines", "noise"),
+    "tpch": ("queries", "data", "noise"),
+    "opgraph": ("kind", "tasks", "noise"),
+    "files": ("ccr", "noise"),
+}
+"""Generator -> the settings it reads."""
+BRINGS_MACHINES = ("jobshop", "tpch", "opgraph")
+"""Generators whose problems name their own machines."""
+METRICS = ("makespan", "mean_jct", "slr")
+"""What a scenario may minimise."""
+
+Document = Mapping[str, Any]
+
+_KEYS: dict[str, tuple[type, ...]] = {
+    "schema": (str,),
+    "extends": (str,),
+    "name": (str,),
+    "summary": (str,),
+    "generator": (str,),
+    "metric": (str,),
+    "copies": (bool,),
+    "schedulers": (list,),
+    "baseline": (str,),
+    "problems": (int,),
+    "seed": (int,),
+    "cluster": (str, dict),
+    "files": (list,),
+    "settings": (dict,),
+}
+_SETTING_KEYS = ("type", "default", "least", "most", "choices", "doc")
+_WORDS = {str: "a text", bool: "true or false", int: "a whole number", list: "a list", dict: "a table"}
+_DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a scenario is made from; hashable, and plain enough to send to another process."""
+
+    name: str
+    generator: str
+    settings: tuple[Setting, ...]
+    summary: str = ""
+    metric: str = "makespan"
+    copies: bool = True
+    schedulers: tuple[str, ...] = ("heft",)
+    """Reference schedulers."""
+    baseline: str = "heft"
+    """The reference scheduler the others are compared with."""
+    problems: int = 20
+    """How many problems an evaluation takes unless told otherwise."""
+    seed: int = 0
+    """Another seed gives other problems from the same distribution."""
+    cluster: str = ""
+    """Name or path of a cluster, or its document as JSON; empty: none is named."""
+    files: tuple[str, ...] = ()
+    given: str = "{}"
+    """Settings the recipe fixes or sweeps, as JSON; the command line overrides them."""
+
+    @property
+    def given_settings(self) -> dict[str, object]:
+        """Settings the recipe fixes or sweeps."""
+        found: dict[str, object] = json.loads(self.given)
+        return found
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "generator": self.generator,
+            "metric": self.metric,
+            "copies": self.copies,
+            "problems": self.problems,
+            "schedulers": list(self.schedulers),
+            "baseline": self.baseline,
+            "settings": [setting.to_dict() for setting in self.settings],
+        }
+
+
+def late(target: str) -> Any:
+    """What ``module:name`` stands for, imported now: recipes load readers only if they name files."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@functools.cache
+def _texts() -> dict[str, str]:
+    folder = resources.files("weft").joinpath("recipes")
+    files = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
+    return {
+        entry.name.removesuffix(".toml"): entry.read_text("utf-8")
+        for entry in sorted(files, key=lambda entry: entry.name)
+    }
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Names of the built-in recipes."""
+    return tuple(_texts())
+
+
+def recipe_text(name: str) -> str:
+    """The TOML of a built-in recipe."""
+    texts = _texts()
+    if name not in texts:
+        hint = did_you_mean(name, texts) or f" (there are {', '.join(texts)})"
+        raise InputError(f"no recipe {name!r}{hint}", field="recipe")
+    return texts[name]
+
+
+def is_recipe(document: Document) -> bool:
+    """Whether the tables of a TOML file are those of a recipe."""
+    return document.get("schema") == SCHEMA or "extends" in document or "generator" in document
+
+
+def read_recipe(name_or_path: str | Path) -> Recipe:
+    """A built-in recipe by name, or a user's own from a TOML file."""
+    document, origin = _read(name_or_path)
+    try:
+        return _recipe(_extended(document, origin), origin)
+    except InputError as error:
+        raise error.at(file=str(name_or_path)) from None
+
+
+def _read(name_or_path: str | Path, folder: str | Path = "") -> tuple[Document, Path]:
+    """The tables of a recipe, and the file they come from; paths hold relative to the folder."""
+    text = str(name_or_path)
+    if text in _texts():
+        return tomllib.loads(recipe_text(text)), Path(text)
+    path = Path(folder) / name_or_path
+    if not path.suffix and not path.exists():
+        hint = did_you_mean(text, recipe_names())
+        raise InputError(f"no scenario {text!r}{hint} (weft scenarios lists them)", field="scenario")
+    data: bytes = late("weft.io.sources:read_bytes")(path)
+    return late("weft.io.toml_files:parse_toml")(data, path), path
+
+
+def _extended(document: Document, origin: Path, depth: int = 0) -> dict[str, Any]:
+    """The document over the one it extends: keys replace, settings merge one by one."""
+    _check_keys(document)
+    own = _with_absolute_files(document, origin)
+    if "extends" not in own:
+        return own
+    if depth == _DEEPEST:
+        raise InputError(f"expected at most {_DEEPEST} recipes on top of each other", field="extends")
+    found, base_origin = _read(own.pop("extends"), origin.parent)
+    base = _extended(found, base_origin, depth + 1)
+    settings = dict(base.get("settings", {}))
+    for key, entry in own.get("settings", {}).items():
+        table = settings.get(key, {})
+        if isinstance(table, dict):
+            settings[key] = table | (entry if isinstance(entry, dict) else {"given": entry})
+    return base | {"name": origin.stem} | own | {"settings": settings}
+
+
+def _with_absolute_files(document: Document, origin: Path) -> dict[str, Any]:
+    """File names of a recipe hold relative to the recipe."""
+    own = dict(document)
+    if "files" in own:
+        own["files"] = [str(origin.parent / _text(name, "files")) for name in own["files"]]
+    cluster = own.get("cluster")
+    if isinstance(cluster, str) and ("/" in cluster or cluster.endswith((".toml", ".json"))):
+        own["cluster"] = str(origin.parent / cluster)
+    data = own.get("settings", {}).get("data")
+    if isinstance(data, str) and data:
+        own["settings"] = own["settings"] | {"data": str(origin.parent / data)}
+    return own
+
+
+def _check_keys(document: Document) -> None:
+    for key, value in document.items():
+        if key not in _KEYS:
+            raise InputError(f"no key {key!r} in a recipe{did_you_mean(key, _KEYS)}", field=key)
+        is_bool = isinstance(value, bool)
+        if not isinstance(value, _KEYS[key]) or (is_bool and bool not in _KEYS[key]):
+            expected = " or ".join(_WORDS[kind] for kind in _KEYS[key])
+            raise InputError(f"expected {expected}, got {value!r}", field=key)
+    if document.get("schema", SCHEMA) != SCHEMA:
+        raise InputError(f"expected {SCHEMA!r}, got {document['schema']!r}", field="schema")
+
+
+def _recipe(document: Document, origin: Path) -> Recipe:
+    generator = _one_of(document.get("generator"), tuple(GENERATORS), "generator")
+    tables = document.get("settings", {})
+    settings = tuple(_setting(name, tables) for name in GENERATORS[generator])
+    for name in tables:
+        if name not in GENERATORS[generator]:
+            hint = did_you_mean(name, GENERATORS[generator])
+            raise InputError(f"generator {generator} has no setting {name!r}{hint}", field=f"settings.{name}")
+    given = {name: table["given"] for name, table in tables.items() if "given" in table}
+    for setting in settings:
+        if setting.name in given:
+            setting.values(given[setting.name])
+    schedulers = tuple(_text(name, "schedulers") for name in document.get("schedulers", ["heft"]))
+    if not schedulers:
+        raise InputError("expected at least one scheduler", field="schedulers")
+    return Recipe(
+        document.get("name", origin.stem),
+        generator,
+        settings,
+        document.get("summary", ""),
+        _one_of(document.get("metric", "makespan"), METRICS, "metric"),
+        document.get("copies", True),
+        schedulers,
+        _one_of(document.get("baseline", schedulers[0]), schedulers, "baseline"),
+        _at_least(document.get("problems", 20), 1, "problems"),
+        _at_least(document.get("seed", 0), 0, "seed"),
+        _cluster(document.get("cluster", ""), generator),
+        tuple(document.get("files", ())),
+        json.dumps(given, sort_keys=True),
+    )
+
+
+def _setting(name: str, tables: Document) -> Setting:
+    table = tables.get(name)
+    where = f"settings.{name}"
+    if not isinstance(table, dict) or "type" not in table or "default" not in table:
+        raise InputError("expected a table with type and default, or extend a built-in recipe", field=where)
+    for key in table:
+        if key not in (*_SETTING_KEYS, "given"):
+            raise InputError(f"no key {key!r} in a setting{did_you_mean(key, _SETTING_KEYS)}", field=where)
+    for key in ("least", "most"):
+        if not isinstance(table.get(key, 0), int | float):
+            raise InputError(f"expected a number, got {table[key]!r}", field=f"{where}.{key}")
+    return Setting(
+        name,
+        _text(table["type"], f"{where}.type"),
+        table["default"],
+        _text(table.get("doc", ""), f"{where}.doc"),
+        table.get("least"),
+        table.get("most"),
+        tuple(_text(one, f"{where}.choices") for one in table.get("choices", ())),
+    )
+
+
+def _cluster(value: str | Document, generator: str) -> str:
+    if value and generator in BRINGS_MACHINES:
+        raise InputError(f"generator {generator} brings its own machines", field="cluster")
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+
+
+def _one_of(value: object, known: tuple[str, ...], field: str) -> str:
+    if not isinstance(value, str) or value not in known:
+        hint = did_you_mean(str(value), known)
+        raise InputError(f"expected one of {', '.join(known)}, got {value!r}{hint}", field=field)
+    return value
+
+
+def _at_least(value: int, least: int, field: str) -> int:
+    if value < least:
+        raise InputError(f"expected a whole number >= {least}, got {value}", field=field)
+    return value
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"expected a text, got {value!r}", field=field)
+    return value

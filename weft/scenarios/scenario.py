@@ -1,0 +1,167 @@
+"""Scenarios: recipes with all settings chosen, and the problems they stand for.
+
+A problem is a function of recipe, settings, split and index. The draws are keyed by split and
+index alone, so cells of a sweep meet the same graphs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from weft.errors import InputError
+from weft.model.problem import Problem
+from weft.scenarios.makers import MAKERS
+from weft.scenarios.recipes import BRINGS_MACHINES, Recipe, read_recipe
+from weft.scenarios.settings import Setting, Value, grid
+from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
+from weft.scenarios.tpch import tpch_names
+
+FILE_SETTINGS = (
+    Setting("ccr", "number", 0.0, "mean transfer time over mean run time; 0: links as they are", 0, 1000),
+    Setting("noise", "number", 0.0, "coefficient of variation of the run times; 0: as the file says", 0, 10),
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A seeded distribution of problems, with its objective and reference schedulers."""
+
+    recipe: Recipe
+    values: tuple[tuple[str, Value], ...]
+    """Every setting with its value."""
+    label: str = ""
+    """Which cell of a sweep this is, e.g. ``ccr=0.1``; empty outside a sweep."""
+
+    @property
+    def name(self) -> str:
+        """Name of the recipe."""
+        return self.recipe.name
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Value]:
+        """Every setting with its value."""
+        return dict(self.values)
+
+    def count(self, split: str) -> int | None:
+        """How many problems a split has; None: as many as one asks for."""
+        check_split(split)
+        if self.recipe.generator == "files":
+            return len(self.recipe.files) if split == "test" else 0
+        if self.settings.get("data"):
+            return len(tpch_names(str(self.settings["data"]), self.whole("queries"))[split])
+        return None
+
+    def problem_name(self, split: str, index: int) -> str:
+        """What the problem is called in results."""
+        self._check_index(split, index)
+        if self.recipe.generator == "files":
+            return self.recipe.files[index]
+        if self.settings.get("data"):
+            return tpch_names(str(self.settings["data"]), self.whole("queries"))[split][index]
+        return f"{split}/{index}"
+
+    def problem(self, split: str, index: int) -> Problem:
+        """The problem at this index of a split."""
+        self._check_index(split, index)
+        made = MAKERS[self.recipe.generator](self, split, index)
+        return made.replaced(name=self.problem_name(split, index))
+
+    def problems(self, split: str, count: int) -> Iterator[Problem]:
+        """The first problems of a split."""
+        return (self.problem(split, index) for index in range(count))
+
+    def training_problem(self, seed: int) -> Problem:
+        """The problem of a training seed; the seed of another split is refused."""
+        split, index = split_of(seed)
+        if split != "train":
+            raise InputError(
+                f"seed {seed} belongs to the {split} split: training takes 0..{SEEDS_PER_SPLIT - 1}",
+                field="seed",
+            )
+        count = self.count(split)
+        if count == 0:
+            raise InputError(f"scenario {self.name} has no training problems", field="split")
+        return self.problem(split, index if count is None else index % count)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Files the problems are read from."""
+        cluster = self.recipe.cluster
+        machines = (cluster,) if cluster and cluster[0] != "{" and Path(cluster).is_file() else ()
+        if self.settings.get("data"):
+            folder = Path(str(self.settings["data"]))
+            return tuple(str(path) for path in sorted(folder.glob("tpch_*.json")))
+        return (*self.recipe.files, *machines)
+
+    def _check_index(self, split: str, index: int) -> None:
+        count = self.count(split)
+        if index < 0 or (count is not None and index >= count):
+            have = "as many problems as one likes" if count is None else f"{count} {split} problems"
+            raise InputError(f"scenario {self.name} has {have}, got index {index}", field="problems")
+
+    def generator_seed(self, split: str, index: int) -> int:
+        """What the generator of a problem is seeded with."""
+        return self.recipe.seed * len(SPLITS) * SEEDS_PER_SPLIT + seed_of(split, index)
+
+    def whole(self, name: str) -> int:
+        """A setting that is a whole number."""
+        return int(self.number(name))
+
+    def number(self, name: str) -> float:
+        """A setting that is a number."""
+        value = self.settings[name]
+        if not isinstance(value, int | float):
+            raise InputError(f"expected a number, got {value!r}", field=f"settings.{name}")
+        return value
+
+
+def scenario(name_or_path: str | Path, **settings: object) -> Scenario:
+    """The scenario of a built-in recipe or a TOML file, with some settings changed."""
+    cells = sweep(name_or_path, settings)
+    if len(cells) > 1:
+        raise InputError(f"expected one value per setting, got {len(cells)} cells: see sweep()")
+    return cells[0]
+
+
+def sweep(
+    name_or_path: str | Path, settings: Mapping[str, object] | None = None, cluster: str | None = None
+) -> tuple[Scenario, ...]:
+    """One scenario per cell of the grid that lists and ``from:to:step`` values span."""
+    recipe = read_recipe(name_or_path)
+    if cluster is not None:
+        if recipe.generator in BRINGS_MACHINES:
+            raise InputError(f"scenario {recipe.name} brings its own machines", field="cluster")
+        recipe = replace(recipe, cluster=cluster)
+    return _cells(recipe, recipe.given_settings | dict(settings or {}))
+
+
+def file_scenarios(
+    files: Sequence[str | Path],
+    settings: Mapping[str, object] | None = None,
+    cluster: str | None = None,
+    *,
+    copies: bool = True,
+) -> tuple[Scenario, ...]:
+    """The same for workflow and problem files: each file is one test problem."""
+    if not files:
+        raise InputError("expected at least one file", field="files")
+    names = tuple(dict.fromkeys(str(file) for file in files))
+    recipe = Recipe(
+        "files",
+        "files",
+        FILE_SETTINGS,
+        cluster=cluster or "",
+        files=names,
+        copies=copies,
+        problems=len(names),
+    )
+    return _cells(recipe, dict(settings or {}))
+
+
+def _cells(recipe: Recipe, given: Mapping[str, object]) -> tuple[Scenario, ...]:
+    return tuple(
+        Scenario(recipe, tuple(values.items()), label) for label, values in grid(recipe.settings, given)
+    )

@@ -1,0 +1,341 @@
+"""Decoding priority lists under capacities, in batches: one list in, one schedule out.
+
+For problems in which transfers take no time (job shops, pools, stage graphs). Three decoders:
+
+- non-delay: at every event, walk the ready tasks by priority and start each that fits;
+- the same, but a waiting task whose ``hold`` is set lets nobody overtake it on its devices;
+- active (Giffler and Thompson 1960): among the tasks that compete with the one that could
+  finish first, the highest priority goes next, even if its device then waits.
+
+With transfers, ``planning.place_all`` decodes a list by earliest finish instead.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.model.graph import Bools, Floats, Ints
+from weft.sim.arrays import Arrays
+from weft.sim.jit import inlined, kernel
+
+SLACK = 1e-9
+
+
+class Pools(NamedTuple):
+    """Who can run where, laid out for the decoder."""
+
+    run: Floats  # (num_tasks, num_classes)
+    choices: Ints  # (num_tasks, num_classes) classes by run time
+    num_choices: Ints  # (num_tasks,) how many of them can run the task
+    class_ptr: Ints  # (num_classes + 1,)
+    class_devices: Ints  # (num_devices,) devices grouped by class
+    device_class: Ints  # (num_devices,)
+    demand: Floats  # (num_tasks, num_resources)
+    capacity: Floats  # (num_devices, num_resources)
+    release: Floats  # (num_tasks,)
+    allowed: Bools  # (num_jobs, num_devices) or (0, 0)
+    job: Ints  # (num_tasks,)
+    succ_ptr: Ints  # (num_tasks + 1,)
+    succ: Ints  # (num_edges,)
+    num_preds: Ints  # (num_tasks,)
+
+
+class Scratch(NamedTuple):
+    """Buffers of one decode, all overwritten."""
+
+    waiting: Ints  # (num_tasks,)
+    ready: Ints  # (num_tasks,) sorted by priority
+    event_time: Floats  # (num_tasks * 2,) heap
+    event_task: Ints  # (num_tasks * 2,) task i ends: i; task i is released: i + num_tasks
+    free: Floats  # (num_devices, num_resources)
+    class_free: Ints  # (num_classes,) devices with a free slot
+    is_held: Bools  # (num_classes,)
+    start: Floats  # (num_tasks,)
+    device: Ints  # (num_tasks,)
+
+
+def pools_of(a: Arrays) -> Pools:
+    """Lay a compiled problem out for the decoder."""
+    num_classes = a.run.shape[1]
+    usable = np.where(a.class_count > 0, a.run, np.inf)
+    by_class = np.argsort(a.device_class, kind="stable")
+    return Pools(
+        run=a.run,
+        choices=np.argsort(usable, axis=1, kind="stable"),
+        num_choices=np.isfinite(usable).sum(axis=1),
+        class_ptr=np.searchsorted(a.device_class[by_class], np.arange(num_classes + 1)).astype(np.int64),
+        class_devices=by_class,
+        device_class=a.device_class,
+        demand=a.demand,
+        capacity=a.capacity,
+        release=a.release,
+        allowed=a.allowed,
+        job=a.job,
+        succ_ptr=a.succ_ptr,
+        succ=a.succ,
+        num_preds=np.diff(a.pred_ptr),
+    )
+
+
+def new_scratch(pools: Pools) -> Scratch:
+    """Buffers for one decode at a time."""
+    n, num_classes = pools.run.shape
+    return Scratch(
+        waiting=np.empty(n, np.int64),
+        ready=np.empty(n, np.int64),
+        event_time=np.empty(2 * n + 1),
+        event_task=np.empty(2 * n + 1, np.int64),
+        free=np.empty(pools.capacity.shape),
+        class_free=np.empty(num_classes, np.int64),
+        is_held=np.empty(num_classes, np.bool_),
+        start=np.empty(n),
+        device=np.empty(n, np.int64),
+    )
+
+
+@inlined
+def push_event(times: Floats, tasks: Ints, size: int, time: float, task: int) -> int:
+    """Add an event to the heap ordered by (time, task)."""
+    at = size
+    while at > 0:
+        up = (at - 1) // 2
+        if times[up] < time or (times[up] == time and tasks[up] < task):
+            break
+        times[at], tasks[at] = times[up], tasks[up]
+        at = up
+    times[at], tasks[at] = time, task
+    return size + 1
+
+
+@inlined
+def pop_event(times: Floats, tasks: Ints, size: int) -> int:
+    """Drop the first event of the heap."""
+    size -= 1
+    time, task = times[size], tasks[size]
+    at = 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        right = child + 1
+        if right < size and (
+            times[right] < times[child] or (times[right] == times[child] and tasks[right] < tasks[child])
+        ):
+            child = right
+        if time < times[child] or (time == times[child] and task < tasks[child]):
+            break
+        times[at], tasks[at] = times[child], tasks[child]
+        at = child
+    times[at], tasks[at] = time, task
+    return size
+
+
+@inlined
+def _make_ready(ready: Ints, size: int, priority: Floats, i: int) -> int:
+    """Insert task i into the list sorted by priority, ties by index."""
+    low, high = 0, size
+    mine = priority[i]
+    while low < high:
+        middle = (low + high) // 2
+        other = ready[middle]
+        if priority[other] > mine or (priority[other] == mine and other < i):
+            low = middle + 1
+        else:
+            high = middle
+    for k in range(size, low, -1):
+        ready[k] = ready[k - 1]
+    ready[low] = i
+    return size + 1
+
+
+@inlined
+def _free_device(
+    i: int, first: int, last: int, class_devices: Ints, free: Floats, demand: Floats, allowed: Bools, job: Ints
+) -> int:
+    """First device among ``class_devices[first:last]`` with room for task i, or -1."""
+    for k in range(first, last):
+        p = class_devices[k]
+        if allowed.shape[0] > 0 and not allowed[job[i], p]:
+            continue
+        fits = True
+        for r in range(free.shape[1]):
+            if demand[i, r] > free[p, r]:
+                fits = False
+                break
+        if fits:
+            return p
+    return -1
+
+
+@inlined
+def _reset(pools: Pools, s: Scratch) -> None:
+    for p in range(len(pools.device_class)):
+        for r in range(s.free.shape[1]):
+            s.free[p, r] = pools.capacity[p, r] * (1.0 + SLACK)
+    for c in range(len(s.class_free)):
+        s.class_free[c] = pools.class_ptr[c + 1] - pools.class_ptr[c]
+        s.is_held[c] = False
+
+
+@kernel
+def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> float:
+    """Non-delay schedule of one list into ``s.start`` and ``s.device``; returns its last finish.
+
+    ``hold`` has one flag per task, or none: then everybody may be overtaken.
+    """
+    run, device_class, release = pools.run, pools.device_class, pools.release
+    succ_ptr, succ, num_choices, choices = pools.succ_ptr, pools.succ, pools.num_choices, pools.choices
+    class_ptr, class_devices, demand = pools.class_ptr, pools.class_devices, pools.demand
+    allowed, job = pools.allowed, pools.job
+    waiting, ready, times, tasks = s.waiting, s.ready, s.event_time, s.event_task
+    class_free, is_held, free, starts, devices = s.class_free, s.is_held, s.free, s.start, s.device
+    n = len(priority)
+    has_holds = len(hold) > 0
+    _reset(pools, s)
+    num_ready, num_events, num_free = np.int64(0), np.int64(0), np.int64(len(device_class))
+    for i in range(n):
+        waiting[i] = pools.num_preds[i]
+        if release[i] > 0.0:  # one more thing to wait for
+            waiting[i] += 1
+            num_events = push_event(times, tasks, num_events, release[i], i + n)
+        elif waiting[i] == 0:
+            num_ready = _make_ready(ready, num_ready, priority, i)
+    now, last = 0.0, 0.0
+    while True:
+        kept = 0
+        held_any = False
+        for k in range(num_ready):
+            i = ready[k]
+            p = np.int64(-1)
+            if num_free > 0:
+                for q in range(num_choices[i]):
+                    c = choices[i, q]
+                    if class_free[c] > 0 and not is_held[c]:
+                        p = _free_device(
+                            i, class_ptr[c], class_ptr[c + 1], class_devices, free, demand, allowed, job
+                        )
+                        if p >= 0:
+                            break
+            if p < 0:
+                ready[kept] = i
+                kept += 1
+                if has_holds and hold[i]:
+                    held_any = True
+                    for q in range(num_choices[i]):
+                        is_held[choices[i, q]] = True
+                continue
+            for r in range(free.shape[1]):
+                free[p, r] -= demand[i, r]
+            if free[p, 0] < 0.5:
+                class_free[device_class[p]] -= 1
+                num_free -= 1
+            starts[i], devices[i] = now, p
+            finish = now + run[i, device_class[p]]
+            last = max(last, finish)
+            num_events = push_event(times, tasks, num_events, finish, i)
+        num_ready = kept
+        if held_any:
+            for c in range(len(is_held)):
+                is_held[c] = False
+        if num_events == 0:
+            return last
+        now = times[0]
+        while num_events > 0 and times[0] == now:
+            i = tasks[0]
+            num_events = pop_event(times, tasks, num_events)
+            if i >= n:
+                i -= n
+                waiting[i] -= 1
+                if waiting[i] == 0:
+                    num_ready = _make_ready(ready, num_ready, priority, i)
+                continue
+            p = devices[i]
+            if free[p, 0] < 0.5:
+                class_free[device_class[p]] += 1
+                num_free += 1
+            for r in range(free.shape[1]):
+                free[p, r] += demand[i, r]
+            for e in range(succ_ptr[i], succ_ptr[i + 1]):
+                j = succ[e]
+                waiting[j] -= 1
+                if waiting[j] == 0:
+                    num_ready = _make_ready(ready, num_ready, priority, j)
+
+
+@kernel
+def decode_active(pools: Pools, s: Scratch, priority: Floats) -> float:
+    """Giffler-Thompson schedule of one list; every class has one-task devices, a task one class."""
+    run, succ_ptr, succ, choices = pools.run, pools.succ_ptr, pools.succ, pools.choices
+    class_ptr, class_devices, free = pools.class_ptr, pools.class_devices, s.free
+    waiting, ready, data_ready, starts, devices = s.waiting, s.ready, s.event_time, s.start, s.device
+    n = len(priority)
+    num_ready = np.int64(0)
+    for p in range(len(pools.device_class)):
+        free[p, 0] = 0.0  # here: when the device is idle again
+    for i in range(n):
+        waiting[i] = pools.num_preds[i]
+        data_ready[i] = pools.release[i]
+        if waiting[i] == 0:
+            ready[num_ready] = i
+            num_ready += 1
+    last = 0.0
+    while num_ready > 0:
+        soonest, chosen_class = np.inf, np.int64(-1)
+        for k in range(num_ready):
+            i = ready[k]
+            c = choices[i, 0]
+            idle = np.inf
+            for d in range(class_ptr[c], class_ptr[c + 1]):
+                idle = min(idle, free[class_devices[d], 0])
+            end = max(idle, data_ready[i]) + run[i, c]
+            if end < soonest:
+                soonest, chosen_class = end, c
+        p = class_devices[class_ptr[chosen_class]]
+        for d in range(class_ptr[chosen_class], class_ptr[chosen_class + 1]):
+            if free[class_devices[d], 0] < free[p, 0]:
+                p = class_devices[d]
+        best, best_at = np.int64(-1), np.int64(-1)
+        for k in range(num_ready):
+            i = ready[k]
+            start = max(free[p, 0], data_ready[i])
+            competes = start < soonest or start + run[i, chosen_class] == soonest
+            if choices[i, 0] == chosen_class and competes:
+                is_first = best < 0 or priority[i] > priority[best]
+                if is_first or (priority[i] == priority[best] and i < best):
+                    best, best_at = i, k
+        starts[best], devices[best] = max(free[p, 0], data_ready[best]), p
+        end = starts[best] + run[best, chosen_class]
+        free[p, 0] = end
+        last = max(last, end)
+        num_ready -= 1
+        ready[best_at] = ready[num_ready]
+        for e in range(succ_ptr[best], succ_ptr[best + 1]):
+            j = succ[e]
+            data_ready[j] = max(data_ready[j], end)
+            waiting[j] -= 1
+            if waiting[j] == 0:
+                ready[num_ready] = j
+                num_ready += 1
+    return last
+
+
+@kernel
+def decode_batch(
+    pools: Pools, s: Scratch, priorities: Floats, holds: Bools, is_active: bool, makespans: Floats
+) -> int:
+    """Decode every row of ``priorities``; fills ``makespans`` and returns the row of the best.
+
+    ``holds`` is (batch, num_tasks), or (1, num_tasks) for all rows, or (0, 0) for none.
+    """
+    nobody = np.zeros(0, np.bool_)
+    best = np.int64(0)
+    for b in range(len(priorities)):
+        if is_active:
+            makespans[b] = decode_active(pools, s, priorities[b])
+        elif len(holds) == 0:
+            makespans[b] = decode_list(pools, s, priorities[b], nobody)
+        else:
+            makespans[b] = decode_list(pools, s, priorities[b], holds[min(b, len(holds) - 1)])
+        if makespans[b] < makespans[best]:
+            best = b
+    return best
