@@ -42,7 +42,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("cli/",),
     "rich": ("cli/", "evaluation/gantt"),
     "pydantic": ("io/", "service/"),
-    "matplotlib": ("evaluation/gantt",),
+    "matplotlib": ("evaluation/",),
     "ortools": ("schedulers/exact.py",),
     "onnx": ("io/onnx_graph.py",),
     "torch": ("policies/", "training/"),

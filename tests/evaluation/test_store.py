@@ -104,9 +104,9 @@ def test_differences_go_into_tables_and_lists():
 
 
 def test_folder_with_other_things_is_refused(tmp_path: Path):
-    (tmp_path / "thesis.tex").write_text("x", "utf-8")
+    (tmp_path / "thesis").write_text("x", "utf-8")
     with (
-        pytest.raises(InputError, match="expected an empty folder or a sweep, found 'thesis.tex'"),
+        pytest.raises(InputError, match="expected an empty folder or a sweep, found 'thesis'"),
         open_sweep(tmp_path, CONFIG_A),
     ):
         pass

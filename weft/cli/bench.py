@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,8 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
-from weft.errors import InputError
+from weft.cli.questions import Pace
+from weft.errors import InputError, WeftError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -70,23 +71,6 @@ class Settings:
     effort: int | None
 
 
-class Pace:
-    """Says when it is time to report progress where there is no terminal: after 2 s, 4 s, 8 s, ..."""
-
-    def __init__(self, longest: float = 60.0) -> None:
-        self.longest = longest
-        self.wait = output.PATIENCE
-        self.last = time.monotonic()
-
-    def is_due(self) -> bool:
-        """Whether to speak now; the next time comes later."""
-        now = time.monotonic()
-        if sys.stderr.isatty() or now - self.last < self.wait:
-            return False
-        self.last, self.wait = now, min(2 * self.wait, self.longest)
-        return True
-
-
 def bench(
     name: Annotated[
         str, typer.Argument(metavar="NAME", show_default=False, help="Such as taillard, demirkol, tpch.")
@@ -135,7 +119,7 @@ def bench(
         output.emit(output.document("bench", seed, result(rows, settings)))
     else:
         _show(rows, settings)
-        output.next_command(f"weft schedulers (then: weft bench {name} --scheduler NAME)")
+        output.next_command("weft schedulers")
     if any(row.valid is False for row in rows):
         raise typer.Exit(NOT_VALID)
 
@@ -169,12 +153,10 @@ def select(suite: Suite, names: list[str]) -> Suite:
 
 def _measured(suite: Suite, settings: Settings, groups: list[str], check: str, out: Path | None) -> list[Row]:
     """Rows of all instances; when interrupted, what there is goes to stderr first."""
-    from weft import catalog, doctor
+    from weft import catalog
 
     catalog.planner(settings.scheduler)
     done = {} if out is None else resume(out, settings)
-    with output.progress(f"compiling {settings.scheduler}"):
-        doctor.warm((settings.scheduler,))
     rows: list[Row] = []
     try:
         for row in _run(suite, settings, groups, check, done):
@@ -191,7 +173,7 @@ def _run(
     suite: Suite, settings: Settings, groups: list[str], check: str, done: Mapping[str, Row]
 ) -> Iterator[Row]:
     """One row per instance of the wanted groups, from the record where it is there."""
-    pace, seen = Pace(), dict.fromkeys(groups, 0)
+    pace, seen, is_warm = Pace(), dict.fromkeys(groups, 0), False
     for k, name in enumerate(suite.names):
         if pace.is_due():
             output.note(f"weft: {k} of {len(suite)} instances looked at, now {output.safe(name)} ...")
@@ -202,12 +184,23 @@ def _run(
             if groups and instance.group not in groups:
                 continue
             with output.progress(f"{name} ({k + 1} of {len(suite)}) with {settings.scheduler}"):
+                if not is_warm:
+                    _warm(instance, settings)
+                    is_warm = True
                 row = _measure(suite, instance, settings, check, k)
         elif groups and row.group not in groups:
             continue
         seen[row.group] = seen.get(row.group, 0) + 1
         yield row
     _refuse_missing(groups, seen)
+
+
+def _warm(instance: Instance, settings: Settings) -> None:
+    """Plan once without measuring, so that compilation is not counted; errors come with the real plan."""
+    from weft import catalog
+
+    with suppress(WeftError):
+        catalog.schedule(instance.problem, settings.scheduler, seed=settings.seed, effort=1)
 
 
 def _refuse_missing(groups: list[str], seen: Mapping[str, int]) -> None:
@@ -354,7 +347,7 @@ def _show(rows: Sequence[Row], settings: Settings) -> None:
     mean = _mean([row.gap_percent for row in rows])
     spent = output.duration(sum(row.seconds for row in rows))
     output.say(
-        f"{len(rows)} instances, on average {output.percent(mean)} above the {_gap_to(rows)}, "
+        f"{len(rows)} instance{'s' if len(rows) != 1 else ''}, on average {output.percent(mean)} above the {_gap_to(rows)}, "
         f"planned in {spent}; {checked} schedules checked"
     )
     bad = [row.instance for row in rows if row.valid is False]

@@ -62,9 +62,15 @@ def schedule(
     gantt: Annotated[
         Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG or SVG).")
     ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option("--noise", metavar="CV", min=0, help="Replay the plan with run times that vary so much."),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --noise.")] = 50,
     as_json: opt.Json = False,
 ) -> None:
     """Plan a workflow on a cluster and bound how good it is."""
+    from weft.cli import questions
     from weft.io.files import schedule_document, write_schedule
 
     seconds = opt.parse_duration(budget)
@@ -74,10 +80,16 @@ def schedule(
         write_schedule(result, out, valid=valid)
     if gantt is not None:
         draw(result, gantt)
+    spread = None if noise is None else questions.under_noise(result.schedule, noise, seeds, seed)
     if as_json:
-        output.emit(schedule_document(result, valid=valid))
+        document = schedule_document(result, valid=valid)
+        if spread is not None:
+            questions.add_noise(document, spread)
+        output.emit(document)
         return
     output.say(summary(result, valid))
+    if spread is not None:
+        output.say(questions.noise_summary(result.schedule, spread))
     for path in (out, gantt):
         if path is not None:
             output.note(f"wrote {path}")

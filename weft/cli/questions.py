@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +13,6 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output, plan
-from weft.cli.bench import Pace
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +25,23 @@ if TYPE_CHECKING:
 
 TRADERS = "heft,peft,cpop,deft"
 """Planners whose plans ``pareto`` compares: fast ones that spread work differently."""
+
+
+class Pace:
+    """Says when it is time to report progress where there is no terminal: after 2 s, 4 s, 8 s, ..."""
+
+    def __init__(self, longest: float = 60.0) -> None:
+        self.longest = longest
+        self.wait = output.PATIENCE
+        self.last = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether to speak now; the next time comes later."""
+        now = time.monotonic()
+        if sys.stderr.isatty() or now - self.last < self.wait:
+            return False
+        self.last, self.wait = now, min(2 * self.wait, self.longest)
+        return True
 
 
 def whatif(

@@ -1,0 +1,131 @@
+"""``auto``: the best plan for the time there is, from everything weft has.
+
+First every cheap planner that applies; then tabu search for job shops, local search otherwise;
+and CP-SAT, warm-started from the best so far, where the problem is small enough for it to prove
+something. The result is never worse than HEFT or the best rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from weft.errors import InputError
+from weft.model.problem import Problem
+from weft.model.schedule import Schedule
+from weft.schedulers.base import Limit, Planner, refuse_unplannable
+from weft.schedulers.duplication import Tdca
+from weft.schedulers.listing import Cpop, Deft, Heft, Lookahead, MinMin, Peft
+from weft.schedulers.rules import RULES, Decoder, Features, has_transfers
+from weft.schedulers.search import LOOKAHEAD_LIMIT, Search
+from weft.schedulers.tabu import Tabu
+from weft.sim.arrays import compile_problem
+
+DEFAULT_EFFORT = 5000
+EXACT_TASKS = 40
+"""Largest number of tasks with transfers for which CP-SAT gets a share of the time."""
+EXACT_OPERATIONS = 1000
+"""The same for job shops."""
+SMALL_SHOP = 260
+"""Job shops up to this size (15x15) leave most of the time to CP-SAT."""
+
+
+@dataclass
+class Found:
+    """A plan and who made it."""
+
+    member: str
+    schedule: Schedule
+
+
+class Auto:
+    """Portfolio of all planners, fitted to the problem and the limit."""
+
+    name = "auto"
+
+    def __init__(self) -> None:
+        self.note = ""
+
+    def supports(self, problem: Problem) -> str | None:
+        """None, or why no planner can act on the problem."""
+        return refuse_unplannable(problem)
+
+    def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
+        """Cheap plans, then search, then proof; stops early when the bound is met."""
+        limit = limit or Limit(effort=DEFAULT_EFFORT)
+        if limit.is_repeatable and limit.effort is None:
+            limit = replace(limit, effort=DEFAULT_EFFORT)
+        best = self._cheap(problem)
+        steps = [best.member]
+        for member, planner, share in self._improvers(problem, best.schedule, limit):
+            if best.schedule.gap_percent <= 1e-9 or limit.left() <= 0:
+                break
+            found = planner.plan(problem, seed=seed, limit=_part(limit, share))
+            if found.lower_bounds:
+                best.schedule = replace(best.schedule, lower_bounds=found.lower_bounds)
+            if found.makespan < best.schedule.makespan:
+                best = Found(member, found)
+            steps.append(member)
+        self.note = f"won by {best.member}; tried {', '.join(dict.fromkeys(steps))}"
+        return best.schedule
+
+    def _cheap(self, problem: Problem) -> Found:
+        """The best of the list planners and rules."""
+        decoder = Decoder(problem)
+        best = Found("heft", Heft().plan(problem))
+        if not problem.num_tasks:
+            return best
+        candidates: list[Found] = []
+        if decoder.by_finish:
+            candidates = [Found(p.name, p.plan(problem)) for p in self._list_planners(problem)]
+        else:
+            features = Features(problem, decoder.a)
+            for mix in RULES.values():
+                candidates.append(Found(mix.name, decoder.schedule(mix.priority(features), mix.decoder)))
+        for found in candidates:
+            if found.schedule.makespan < best.schedule.makespan:
+                best = found
+        return best
+
+    def _list_planners(self, problem: Problem) -> list[Planner]:
+        size = problem.num_tasks * problem.cluster.num_devices
+        planners: list[Planner] = [Peft(), Deft(), Cpop()]
+        if size <= LOOKAHEAD_LIMIT:
+            planners += [Lookahead(), MinMin(), Tdca()]
+        return [p for p in planners if p.supports(problem) is None]
+
+    def _improvers(
+        self, problem: Problem, start: Schedule, limit: Limit
+    ) -> list[tuple[str, Planner, float]]:
+        """Members that search, with the share of what is left that each may use."""
+        exact = self._exact(problem, start)
+        tabu = Tabu()
+        if tabu.supports(problem) is None:
+            if exact is None or problem.num_tasks > EXACT_OPERATIONS:
+                return [("tabu", tabu, 1.0)]
+            share = 0.4 if problem.num_tasks <= SMALL_SHOP else 0.85
+            return [("tabu", tabu, share), ("exact", exact, 1.0)]
+        if exact is not None and self._is_small(problem):
+            return [("search", Search(), 0.4), ("exact", exact, 1.0)]
+        return [("search", Search(), 1.0)]
+
+    def _is_small(self, problem: Problem) -> bool:
+        if has_transfers(compile_problem(problem)):
+            return problem.num_tasks <= EXACT_TASKS
+        return problem.num_tasks <= EXACT_OPERATIONS
+
+    def _exact(self, problem: Problem, start: Schedule) -> Planner | None:
+        """CP-SAT if its extra is there and it supports the problem."""
+        from weft.schedulers.exact import Exact
+
+        exact = Exact()
+        try:
+            return exact if exact.supports(problem) is None else None
+        except InputError:  # the extra is not installed
+            return None
+
+
+def _part(limit: Limit, share: float) -> Limit:
+    """A share of what is left of a limit."""
+    if limit.is_repeatable:
+        return Limit(effort=max(1, int((limit.effort or DEFAULT_EFFORT) * share)))
+    return Limit(budget=max(1e-3, limit.left() * share))
