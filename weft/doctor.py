@@ -135,25 +135,30 @@ def warm(schedulers: tuple[str, ...] | None = None) -> tuple[str, ...]:
     from weft import catalog
     from weft.errors import InputError
 
-    problem = _tiny_problem()
     done = []
     for name in schedulers or tuple(catalog.PLANNERS):
-        try:
-            catalog.schedule(problem, name, effort=1)
-        except InputError:
-            continue
-        done.append(name)
-    return tuple(done)
+        for problem in _tiny_problems():
+            try:
+                catalog.schedule(problem, name, effort=1)
+            except InputError:
+                continue
+            done.append(name)
+    return tuple(dict.fromkeys(done))
 
 
-def _tiny_problem() -> Problem:
+def _tiny_problems() -> tuple[Problem, ...]:
+    """One with transfers, one job shop: together they reach every kernel of the planners."""
     from weft.model.cluster import Cluster, DeviceClass
     from weft.model.graph import TaskGraph
     from weft.model.problem import Problem
 
     graph = TaskGraph([1.0, 2.0, 3.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], 1.0, name="tiny")
     cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [1, 1], bandwidth=1.0)
-    return Problem(graph, cluster)
+    inf = float("inf")
+    times = [[1.0, inf], [inf, 2.0], [inf, 1.0], [3.0, inf]]
+    shop = TaskGraph([float("nan")] * 4, [0, 2], [1, 3], classes=("m0", "m1"), times=times, name="shop")
+    machines = Cluster.uniform([DeviceClass("m0"), DeviceClass("m1")], [1, 1])
+    return Problem(graph, cluster), Problem(shop, machines)
 
 
 def machine() -> Machine:

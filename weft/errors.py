@@ -79,6 +79,10 @@ class MissingExtra(InputError):
         super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'weft[{extra}]'")
 
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[str]]:
+        return (InputError, (self.message,))
+
+
 class InfeasibleError(WeftError):
     """The input is well-formed, but no schedule exists."""
 

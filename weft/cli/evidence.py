@@ -188,7 +188,8 @@ def _title(found: Evaluation, cell: str) -> str:
 def _interval(summary: Summary) -> str:
     if summary.low is None or summary.high is None:
         return "-"
-    return f"{output.number(summary.low, 4)} to {output.number(summary.high, 4)}"
+    digits = 4 if max(abs(summary.low), abs(summary.high)) < 1e4 else 6
+    return f"{output.number(summary.low, digits)} to {output.number(summary.high, digits)}"
 
 
 def _verdict(comparison: Comparison | None) -> str:

@@ -28,6 +28,7 @@ from weft import catalog
 from weft.errors import InputError, MissingExtra, WeftError
 from weft.evaluation.robustness import replay
 from weft.evaluation.store import Config, Key, Measured, Row, Store
+from weft.model.bounds import Bound
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem, Realisation, realise
@@ -44,6 +45,8 @@ _COLUMNS = ("task", "device", "start", "finish", "copy", "attempt", "batch", "ou
 
 Progress = Callable[[int, int], None]
 """Called with the number of rows done and of all rows."""
+Judged = tuple[str, tuple[Bound, ...], bool]
+"""What decides a row without noise: trace, bounds a solver proved, whether the oracle is asked."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,8 @@ def measure(unit: Unit) -> list[Measured]:
     try:
         _warm(unit.scheduler)
         problem = _problem(unit.scenario, unit.split, unit.index)
-        return [_measured(unit, problem, seed) for seed in unit.seeds]
+        seen: dict[Judged, Row] = {}
+        return [_measured(unit, problem, seed, seen) for seed in unit.seeds]
     except MissingExtra as error:  # cannot travel between processes as it is
         raise InputError(error.message, field="scheduler") from None
     except WeftError as error:
@@ -198,25 +202,35 @@ def _warm(scheduler: str) -> None:
         catalog.schedule(tiny, scheduler, effort=1)
 
 
-def _measured(unit: Unit, problem: Problem, seed: int) -> Measured:
+def _measured(unit: Unit, problem: Problem, seed: int, seen: dict[Judged, Row]) -> Measured:
+    """One row; a plan that another seed gave already is not judged again."""
     name = unit.scenario.problem_name(unit.split, unit.index)
     key = (unit.scenario.label, name, seed, unit.scheduler)
     result = catalog.schedule(problem, unit.scheduler, seed=seed, effort=unit.effort)
-    is_checked = is_drawn_for_check(unit.check, len(result.schedule), key)
-    fault = _fault(result.schedule) if is_checked else None
-    final = result.schedule
-    if problem.noise > 0 and fault is None:
-        carried = replay(final, realise(problem, noise_seed(name, seed)))
-        fault = _fault(carried) if is_checked else None
-        final = as_it_happened(carried)
-    row = _row(unit.scenario.name, key, final, None if not is_checked else fault is None, fault)
-    return Measured(row, result.seconds)
+    plan = result.schedule
+    is_checked = is_drawn_for_check(unit.check, len(plan), key)
+    if problem.noise > 0:
+        return Measured(_noisy_row(unit, key, plan, is_checked), result.seconds)
+    same = (trace_hash(plan), plan.lower_bounds, is_checked)
+    if same not in seen:
+        seen[same] = _row(unit, key, plan, is_checked, _fault(plan) if is_checked else None)
+    return Measured(replace(seen[same], seed=seed), result.seconds)
 
 
-def _row(scenario: str, key: Key, plan: Schedule, valid: bool | None, fault: str | None) -> Row:
+def _noisy_row(unit: Unit, key: Key, plan: Schedule, is_checked: bool) -> Row:
+    """The row of a plan that is carried out; one that breaks a rule is not."""
+    _, problem, seed, _ = key
+    fault = _fault(plan) if is_checked else None
+    if fault is not None:
+        return _row(unit, key, plan, is_checked, fault)
+    carried = replay(plan, realise(plan.problem, noise_seed(problem, seed)))
+    return _row(unit, key, as_it_happened(carried), is_checked, _fault(carried) if is_checked else None)
+
+
+def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | None) -> Row:
     cell, problem, seed, scheduler = key
     return Row(
-        scenario=scenario,
+        scenario=unit.scenario.name,
         cell=cell,
         problem=problem,
         seed=seed,
@@ -229,7 +243,7 @@ def _row(scenario: str, key: Key, plan: Schedule, valid: bool | None, fault: str
         gap_percent=plan.gap_percent,
         lower_bound=plan.bound.value,
         copies=plan.num_copies,
-        valid=valid,
+        valid=fault is None if is_checked else None,
         fault=fault,
         trace=trace_hash(plan),
     )

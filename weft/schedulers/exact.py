@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from weft.model.validate import validate
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.schedulers.listing import Cpop, Heft, Lookahead, MinMin, Peft, Perturbed
 from weft.schedulers.ticks import Answer, Case, decode, make_pools, whole_units
-from weft.sim.arrays import Arrays, compile_problem
+from weft.sim.arrays import SLOTS, Arrays, compile_problem
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
     """Tasks and their intervals in one pool."""
 
 MOST_CHOICES = 20_000
-"""Largest number of (task, device) pairs; interchangeable devices count once where transfers are free."""
+"""Largest number of (task, device) pairs; many equal devices count as one where transfers are free."""
 MOST_LAGS = 200_000
 """Largest number of (edge, link group, link group) triples."""
+MOST_RELATED = 200
+"""Up to this many tasks, the work before and after each task is weighed against the time there is."""
 EFFORT_PER_TICK = 1_000
 """Effort per unit of the solver's deterministic time, which is about a second on one core."""
 
@@ -192,6 +195,13 @@ class Program:
             self._limit(p, intervals)
         for e, i in enumerate(np.repeat(np.arange(len(self.start)), np.diff(case.a.succ_ptr)).tolist()):
             self._add_edge(e, i, int(case.a.succ[e]))
+        if case.problem.num_tasks <= MOST_RELATED:
+            for j, (before, after) in enumerate(zip(case.descends.T, case.descends, strict=True)):
+                self._weigh(np.flatnonzero(before).tolist(), self.start[j])
+                self._weigh(np.flatnonzero(after).tolist(), self.makespan - self.end[j])
+        for twins in case.twins:
+            for i, j in pairwise(twins):
+                self.model.add(self.start[i] <= self.start[j])
         self.model.minimize(self.makespan)
 
     def _add_task(self, i: int, held: list[Held]) -> None:
@@ -208,8 +218,9 @@ class Program:
         model.add(self.makespan >= end)
         for p, literal in uses.items():
             if ticks[p]:
-                name = f"interval {i} {p}"
-                interval = model.new_optional_interval_var(start, ticks[p], end, literal, name)
+                # an interval that ends at `end` says the same, but the presolve of ortools 9.12 to 9.15
+                # then loses optima, or all solutions
+                interval = model.new_optional_fixed_size_interval_var(start, ticks[p], literal, f"{i} in {p}")
                 held[p].append((i, interval))
         self.start.append(start)
         self.end.append(end)
@@ -217,7 +228,7 @@ class Program:
 
     def _limit(self, p: int, held: Held) -> None:
         """What runs in a pool at one time fits its capacities, and its work fits the makespan."""
-        pool, expr = self.case.pools[p], self.cp.LinearExpr
+        pool = self.case.pools[p]
         for r, capacity in enumerate(pool.capacity):
             demand = self.case.a.demand[[i for i, _ in held], r]
             if not math.isfinite(capacity) or demand.sum() <= capacity:
@@ -230,8 +241,18 @@ class Program:
             else:
                 self.model.add_cumulative(intervals, units, most)
             work = [int(self.case.run[i, pool.device_class]) * unit for i, _, unit in holders]
-            load = expr.weighted_sum([self.uses[i][p] for i, *_ in holders], work)
+            load = self.cp.LinearExpr.weighted_sum([self.uses[i][p] for i, *_ in holders], work)
             self.model.add(load <= most * self.makespan)
+
+    def _weigh(self, tasks: list[int], room: cp_model.LinearExprT) -> None:
+        """The work of these tasks fits the slots in this time; follows from the rest, helps the bound."""
+        for p, pool in enumerate(self.case.pools):
+            users = [i for i in tasks if p in self.uses[i]]
+            if len(users) > 1:
+                slots = self.case.a.demand[users, SLOTS].astype(np.int64)
+                work = (self.case.run[users, pool.device_class] * slots).tolist()
+                load = self.cp.LinearExpr.weighted_sum([self.uses[i][p] for i in users], work)
+                self.model.add(load <= round(pool.capacity[SLOTS]) * room)
 
     def _add_edge(self, e: int, i: int, j: int) -> None:
         """The child starts after its parent, later by the lag unless both are in one pool."""
@@ -290,8 +311,7 @@ class Program:
     def hint(self, schedule: Schedule) -> None:
         """Begin with this schedule."""
         case, hint = self.case, self.model.add_hint
-        pool = case.pools_of(schedule)
-        start = case.grid.ticks(schedule.start[np.argsort(schedule.task)] - case.origin, math.inf).tolist()
+        pool, start = case.canonical(schedule)
         end = [at + int(case.run[i, case.pools[pool[i]].device_class]) for i, at in enumerate(start)]
         hint(self.makespan, max(end))
         for i, uses in enumerate(self.uses):
@@ -311,7 +331,10 @@ class Program:
             setattr(solver.parameters, key, value)
         status = solver.solve(self.model, self._callback(on_progress) if on_progress else None)
         if status == self.cp.INFEASIBLE and self.case.has_deadlines:
-            raise InfeasibleError(_late(self.case.problem), field="deadline")
+            solver.parameters.cp_model_presolve = False  # a verdict that ends the run is asked for twice
+            status = solver.solve(self.model)
+            if status == self.cp.INFEASIBLE:
+                raise InfeasibleError(_late(self.case.problem), field="deadline")
         if status not in (self.cp.OPTIMAL, self.cp.FEASIBLE):
             return None
         return Answer(

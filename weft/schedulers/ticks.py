@@ -7,12 +7,13 @@ never above the true optimum, and any true schedule, rounded down, is one in tic
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
 import numpy as np
 
-from weft.model.graph import Floats, Ints, Ints32
+from weft.model.graph import Bools, Floats, Ints, Ints32
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.sim.arrays import SLOTS, Arrays, compile_problem
@@ -23,6 +24,8 @@ MOST_TICKS = 1e9
 """Largest horizon on an exact grid."""
 MOST_UNITS = 2**16
 """Largest capacity; larger ones and their demands are scaled and rounded down."""
+MOST_APART = 8
+"""Up to this many interchangeable devices stay apart: bounds are easier to prove for each alone."""
 SLACK = 1e-9
 """Relative slack of capacities, as in the validator."""
 
@@ -86,7 +89,7 @@ def make_pools(a: Arrays) -> list[Pool]:
     pools: list[Pool] = []
     for kind, ((c, _, group), devices) in enumerate(kinds.items()):
         capacity = a.capacity[devices[0]].copy()
-        if is_free and _is_lane(a, devices[0]):
+        if is_free and len(devices) > MOST_APART and _is_lane(a, devices[0]):
             capacity[SLOTS] *= len(devices)
             capacity[1:] = np.inf
             pools.append(Pool(tuple(devices), c, group, tuple(capacity.tolist()), kind, 0))
@@ -145,17 +148,47 @@ class Case:
             and (allowed is None or allowed[pool.devices[0]])
         ]
 
-    def pools_of(self, schedule: Schedule) -> list[int]:
-        """Pool of every task in a schedule, those of one kind renamed in the order of first use."""
-        pool_of = {d: p for p, pool in enumerate(self.pools) for d in pool.devices}
-        used = [pool_of[d] for d in schedule.device[np.argsort(schedule.task)].tolist()]
-        renamed: dict[int, int] = {}
-        for p in dict.fromkeys(used):
-            kind = self.pools[p].kind
-            renamed[p] = next(
-                q for q, pool in enumerate(self.pools) if pool.kind == kind and q not in renamed.values()
+    @cached_property
+    def descends(self) -> Bools:
+        """Whether task j comes after task i in the graph; (num_tasks, num_tasks)."""
+        a = self.a
+        after = np.zeros((len(a.order), len(a.order)), dtype=np.bool_)
+        for i in a.order[::-1].tolist():
+            children = a.succ[a.succ_ptr[i] : a.succ_ptr[i + 1]]
+            after[i] = after[children].any(axis=0)
+            after[i, children] = True
+        return after
+
+    @cached_property
+    def twins(self) -> list[list[int]]:
+        """Tasks that differ in nothing but their name; there is a best schedule that starts them in order."""
+        a, alike = self.a, dict[tuple[object, ...], list[int]]()
+        for i in range(self.problem.num_tasks):
+            before, after = slice(*a.pred_ptr[i : i + 2]), slice(*a.succ_ptr[i : i + 2])
+            parts = (
+                a.run[i],
+                a.demand[i],
+                a.pred[before],
+                a.pred_data[before],
+                a.succ[after],
+                a.succ_data[after],
             )
-        return [renamed[p] for p in used]
+            alike.setdefault((a.job[i], *(part.tobytes() for part in parts)), []).append(i)
+        return [tasks for tasks in alike.values() if len(tasks) > 1]
+
+    def canonical(self, schedule: Schedule) -> tuple[list[int], list[int]]:
+        """Pools and starts of a schedule, with twins in order and pools of a kind by first use."""
+        rows = np.argsort(schedule.task)
+        for tasks in self.twins:
+            rows[tasks] = np.sort(rows[tasks])  # rows are sorted by start
+        pool_of = {d: p for p, pool in enumerate(self.pools) for d in pool.devices}
+        used = [pool_of[d] for d in schedule.device[rows].tolist()]
+        unused: dict[int, list[int]] = {}
+        for p, pool in enumerate(self.pools):
+            unused.setdefault(pool.kind, []).append(p)
+        renamed = {p: unused[self.pools[p].kind].pop(0) for p in dict.fromkeys(used)}
+        start = self.grid.ticks(schedule.start[rows] - self.origin, math.inf).tolist()
+        return [renamed[p] for p in used], start
 
 
 def _due(problem: Problem, deadlines: bool) -> Floats:
@@ -170,7 +203,7 @@ def _due(problem: Problem, deadlines: bool) -> Floats:
 def _latest(a: Arrays, release: Floats, transfers: Floats) -> float:
     """No schedule without needless waiting is longer: all tasks and transfers one after another."""
     longest = np.where(np.isfinite(a.run), a.run, 0.0).max(axis=1).sum()
-    moved = transfers.reshape(len(a.succ), -1).max(axis=1, initial=0.0).sum()
+    moved = transfers.max(axis=(1, 2), initial=0.0).sum()
     return float(release.max() + longest + moved)
 
 

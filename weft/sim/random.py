@@ -39,3 +39,24 @@ def normal(state: np.ndarray) -> float:
     """Next standard normal number (Box-Muller, one of the pair)."""
     radius = np.sqrt(-2.0 * np.log(1.0 - uniform(state)))
     return radius * np.cos(2.0 * np.pi * uniform(state))
+
+
+@inlined
+def _mix(x: np.uint64) -> np.uint64:
+    x = x + GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * FIRST
+    x = (x ^ (x >> np.uint64(27))) * SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+@inlined
+def keyed_uniform(seed: int, stream: int, job: int, task: int, part: int, attempt: int) -> float:
+    """The same draw as the model's ``keyed_uniform`` of these six numbers."""
+    state = GOLDEN
+    state = _mix(state ^ _mix(np.uint64(seed)))
+    state = _mix(state ^ _mix(np.uint64(stream)))
+    state = _mix(state ^ _mix(np.uint64(job)))
+    state = _mix(state ^ _mix(np.uint64(task)))
+    state = _mix(state ^ _mix(np.uint64(part)))
+    state = _mix(state ^ _mix(np.uint64(attempt)))
+    return np.float64(state >> np.uint64(11)) * (1.0 / 9007199254740992.0)

@@ -1,0 +1,136 @@
+"""The pages under docs/ hold what they promise: code runs, names exist, nothing is left out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+import typer
+
+from weft import catalog
+from weft.cli.app import app
+from weft.io.clusters import builtin_clusters
+from weft.io.formats import FORMATS
+from weft.model.schedule import Schedule
+from weft.model.validate import RULES
+from weft.schedulers.rules import DECODERS, FEATURES
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+BENCHMARKS = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if not path.name.startswith("_"))
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+every_page = pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: path.name)
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    """Code blocks of a page in these languages."""
+    return [code for language, code in BLOCK.findall(page.read_text("utf-8")) if language in languages]
+
+
+def commands(page: Path, program: str) -> list[list[str]]:
+    """Words of every shell line of a page that starts with this program, the program left out."""
+    start = shlex.split(program)
+    lines = [line for code in blocks(page, "sh", "") for line in code.replace("\\\n", " ").splitlines()]
+    split = [shlex.split(line, comments=True) for line in lines if line.startswith(program + " ")]
+    return [words[len(start) :] for words in split]
+
+
+def text_of(name: str) -> str:
+    """Text of one page."""
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+@pytest.fixture
+def example_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with the examples beside."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@every_page
+def test_page_python_blocks_run(page: Path, example_folder: Path):
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for code in blocks(page, "python"):
+        exec(compile(code, page.name, "exec"), namespace)
+
+
+@every_page
+def test_page_shell_lines_name_verbs_and_options_that_exist(page: Path):
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for verb, *words in commands(page, "weft"):
+        assert verb in verbs, f"{page.name}: weft {verb}"
+        known = {name for p in verbs[verb].params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
+        for word in words:
+            if re.match(r"--?[a-z]", word):
+                assert word.partition("=")[0] in known, f"{page.name}: weft {verb} {word}"
+
+
+@every_page
+def test_page_benchmark_lines_name_benchmarks_and_options_that_exist(page: Path):
+    sources = {path.stem: path.read_text("utf-8") for path in BENCHMARKS}
+    for name, *words in commands(page, "python -m benchmarks"):
+        assert name in sources, f"{page.name}: benchmark {name}"
+        for word in words:
+            if word.startswith("--"):
+                assert f'"{word}"' in sources[name], f"{page.name}: benchmark {name} {word}"
+
+
+@every_page
+def test_page_links_lead_somewhere(page: Path):
+    for target in LINK.findall(page.read_text("utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name != "index.md"], ids=lambda path: path.name)
+def test_index_lists_page(page: Path):
+    assert f"({page.name})" in text_of("index.md")
+
+
+@pytest.mark.parametrize("name", catalog.PLANNERS)
+def test_schedulers_page_describes_planner(name: str):
+    assert f"| `{name}` |" in text_of("schedulers.md")
+
+
+@pytest.mark.parametrize("name", [*FEATURES, *DECODERS])
+def test_schedulers_page_describes_part_of_a_mix(name: str):
+    assert f"`{name}`" in text_of("schedulers.md")
+
+
+METRICS = [
+    name
+    for name, member in vars(Schedule).items()
+    if isinstance(member, property | cached_property) and not name.startswith("_")
+]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_schedules_page_defines_metric(name: str):
+    assert f"`{name}`" in text_of("schedules.md")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_schedules_page_names_validation_rule(rule: str):
+    assert f"`{rule}`" in text_of("schedules.md")
+
+
+@pytest.mark.parametrize("name", builtin_clusters())
+def test_files_page_lists_builtin_cluster(name: str):
+    assert f"| `{name}` |" in text_of("files.md")
+
+
+@pytest.mark.parametrize("suffix", [suffix for form in FORMATS for suffix in form.suffixes])
+def test_files_page_names_suffix(suffix: str):
+    assert f"`{suffix}`" in text_of("files.md")
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda path: path.stem)
+def test_results_page_gives_the_command_of_benchmark(benchmark: Path):
+    assert f"python -m benchmarks {benchmark.stem}" in text_of("results.md")

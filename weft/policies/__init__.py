@@ -1,0 +1,1 @@
+"""Learned decisions: nets to train (torch), the same nets to decide with (NumPy), and their files."""

@@ -1,0 +1,164 @@
+"""Decisions of a trained policy in NumPy: no torch, no compilation, microseconds each.
+
+A head's choice is the greatest logit that the mask allows, or a draw from the masked softmax when a
+generator is given (the Gumbel-max trick: add noise, take the greatest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.errors import InputError
+from weft.policies.checkpoint import Architecture, Card, Floats32, check_weights, load_policy
+from weft.policies.tensors import Array
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Narrow = Callable[[Bools, int, Ints], None]
+"""Called as (mask (B, H, K), head, choices (B,)) after each head: may rule out choices of later heads."""
+
+_NEVER = np.float32(-np.inf)
+_LEAST = np.float32(1e-30)
+"""A draw of 0 would make the noise infinite."""
+
+
+class MlpPolicy:
+    """A multi-layer perceptron that decides; one object per thread, since it reuses its buffers."""
+
+    def __init__(
+        self, weights: Mapping[str, Array], architecture: Architecture, card: Card | None = None
+    ) -> None:
+        known = check_weights(weights, architecture)
+        self.architecture = architecture
+        self.card = card
+        names = [f"policy.{i}" for i in range(len(architecture.hidden))]
+        self._matrices = [_folded(known, name) for name in names]
+        self._out = _folded(known, "policy.out")  # (H * K, hidden + 1)
+        self._prefix = known.get("policy.prefix")  # (H * K, hidden)
+        self._activate = np.tanh if architecture.activation == "tanh" else _relu
+        self._shape = (architecture.num_heads, architecture.num_choices)
+        self._make_buffers()
+
+    def _make_buffers(self) -> None:
+        """One vector per layer with a trailing 1, so that biases are a column of the matrices."""
+        widths = (self.architecture.num_features, *self.architecture.hidden)
+        vectors = [np.ones(width + 1, np.float32) for width in widths]
+        self._observation = vectors[0][:-1]  # (F,)
+        self._steps = [
+            (matrix, source, target[:-1])
+            for matrix, source, target in zip(self._matrices, vectors, vectors[1:], strict=False)
+        ]
+        self._last = vectors[-1]  # (hidden + 1,)
+        self._flat = np.empty(self._out.shape[0], np.float32)  # (H * K,)
+        self._logits = self._flat.reshape(self._shape)  # (H, K)
+        self._barred = np.empty(self._shape, np.bool_)  # (H, K)
+
+    @classmethod
+    def load(cls, path: str | Path) -> MlpPolicy:
+        """The policy of a weights file or its card."""
+        weights, card = load_policy(path)
+        return cls(weights, card.architecture, card)
+
+    def decide(
+        self,
+        observation: Floats32,  # (F,)
+        mask: Bools,  # (H, K)
+        rng: np.random.Generator | None = None,
+        narrow: Narrow | None = None,
+    ) -> Ints:  # (H,)
+        """One choice per head: the best allowed one, or a draw if ``rng`` is given."""
+        if self._prefix is not None or narrow is not None:
+            return self.decide_batch(observation[None], mask[None], rng, narrow)[0]
+        self._observation[:] = observation
+        activate = self._activate
+        for matrix, source, target in self._steps:
+            np.dot(matrix, source, out=target)
+            activate(target, target)
+        np.dot(self._out, self._last, out=self._flat)
+        logits = self._logits
+        np.logical_not(mask, out=self._barred)
+        np.copyto(logits, _NEVER, where=self._barred)
+        if rng is not None:
+            logits += _gumbel(rng, self._shape)
+        return logits.argmax(axis=1)
+
+    def decide_batch(
+        self,
+        observation: Floats32,  # (B, F)
+        mask: Bools,  # (B, H, K)
+        rng: np.random.Generator | None = None,
+        narrow: Narrow | None = None,
+    ) -> Ints:  # (B, H)
+        """Choices for many observations at once; ``mask`` is left as it is."""
+        noise = _gumbel(rng, mask.shape) if rng is not None else np.zeros((), np.float32)
+        if self._prefix is None and narrow is None:
+            return np.where(mask, self.logits(observation) + noise, _NEVER).argmax(axis=2)
+        before = self._before_last(observation)
+        allowed = mask.copy()
+        actions = np.empty(mask.shape[:2], np.int64)
+        for head in range(self._shape[0]):
+            scores = self._head_logits(before, head) + (noise[:, head] if rng is not None else noise)
+            actions[:, head] = np.where(allowed[:, head], scores, _NEVER).argmax(axis=1)
+            self._add_choice(before, head, actions[:, head])
+            if narrow is not None:
+                narrow(allowed, head, actions[:, head])
+        return actions
+
+    def logits(self, observation: Floats32, actions: Ints | None = None) -> Floats32:
+        """Logits (B, H, K) before the mask; autoregressive heads also need the choices (B, H)."""
+        before = self._before_last(observation)
+        if self._prefix is None:
+            flat = _affine(self._out, self._activate(before))
+            return flat.reshape(len(flat), *self._shape)
+        if actions is None:
+            raise InputError("autoregressive heads have logits only for given choices", field="actions")
+        logits = np.empty((len(before), *self._shape), np.float32)
+        for head in range(self._shape[0]):
+            logits[:, head] = self._head_logits(before, head)
+            self._add_choice(before, head, actions[:, head])
+        return logits
+
+    def is_outside(self, observation: Floats32, slack: float = 0.0) -> bool:
+        """Whether an element lies beyond its range in training, by more than this share of the range."""
+        if self.card is None or not self.card.ranges:
+            return False
+        low, high = np.array(self.card.ranges, np.float32).T
+        margin = np.float32(slack) * (high - low)
+        return bool(((observation < low - margin) | (observation > high + margin)).any())
+
+    def _before_last(self, observation: Floats32) -> Floats32:
+        """The last hidden layer (B, hidden) before its activation."""
+        *first, last = self._matrices
+        for matrix in first:
+            observation = self._activate(_affine(matrix, observation))
+        return _affine(last, observation)
+
+    def _head_logits(self, before: Floats32, head: int) -> Floats32:
+        rows = slice(head * self._shape[1], (head + 1) * self._shape[1])
+        return _affine(self._out[rows], self._activate(before))
+
+    def _add_choice(self, before: Floats32, head: int, actions: Ints) -> None:
+        if self._prefix is not None:
+            before += self._prefix[head * self._shape[1] + actions]
+
+
+def _folded(weights: Mapping[str, Floats32], name: str) -> Floats32:
+    """Weight (out, in) and bias as one matrix (out, in + 1)."""
+    return np.column_stack([weights[f"{name}.weight"], weights[f"{name}.bias"]])
+
+
+def _affine(matrix: Floats32, inputs: Floats32) -> Floats32:
+    return inputs @ matrix[:, :-1].T + matrix[:, -1]
+
+
+def _relu(values: Floats32, out: Floats32 | None = None) -> Floats32:
+    return np.maximum(values, np.float32(0.0), out=out)
+
+
+def _gumbel(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats32:
+    drawn = rng.standard_exponential(shape, np.float32)
+    return -np.log(np.maximum(drawn, _LEAST, out=drawn))

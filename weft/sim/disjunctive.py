@@ -1,0 +1,267 @@
+"""Disjunctive problems as arrays: every task has its device, which runs one task at a time.
+
+A solution is a linear order of all tasks that respects the precedence (``Walk.sequence``): read
+device by device it gives the order on each. Heads are starts, tails what must follow a finish.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.model.graph import Floats, Ints
+from weft.sim.jit import inlined, kernel
+
+MEMORY = 1 << 16
+"""Entries of the tabu memory; pairs of tasks share them by hash."""
+ITERATION, SINCE, DRAW = range(3)
+"""Entries of ``Walk.counts``."""
+MAKESPAN, BEST, TARGET, FIRST_RELEASE = range(4)
+"""Entries of ``Walk.values``."""
+
+
+class Shop(NamedTuple):
+    """A disjunctive problem: run times, releases and delayed precedence; never modified."""
+
+    run: Floats  # (num_tasks,)
+    release: Floats  # (num_tasks,)
+    machine: Ints  # (num_tasks,) numbered without gaps
+    order: Ints  # (num_tasks,) topological
+    pred_ptr: Ints  # (num_tasks + 1,)
+    pred: Ints  # (num_edges,)
+    pred_lag: Floats  # (num_edges,)
+    succ_ptr: Ints  # (num_tasks + 1,)
+    succ: Ints  # (num_edges,)
+    succ_lag: Floats  # (num_edges,)
+
+
+class Walk(NamedTuple):
+    """Where a search stands; every array is modified in place."""
+
+    sequence: Ints  # (num_tasks,) linear order of all tasks
+    place: Ints  # (num_tasks,) its inverse
+    before: Ints  # (num_tasks,) previous task on the device, -1: none
+    after: Ints  # (num_tasks,) next task on the device, -1: none
+    last: Ints  # (num_machines,) last task of the device, -1: none
+    ready: Floats  # (num_tasks,) start allowed by release and predecessors
+    head: Floats  # (num_tasks,) start
+    finish: Floats  # (num_tasks,)
+    rest: Floats  # (num_tasks,) longest way to the end through a successor, own run time excluded
+    tail: Floats  # (num_tasks,) the same through successors or the device
+    back: Floats  # (num_tasks,) tail and own run time
+    path: Ints  # (num_tasks,) a critical path, first task first
+    moves: Ints  # (2 * num_tasks, 3) candidate moves: is it forward, first and last task it touches
+    segment: Ints  # (num_tasks,) the new arrangement a move makes
+    start: Floats  # (num_tasks,) estimated starts of the segment
+    mark: Ints  # (num_tasks,) zero between calls
+    best: Ints  # (num_tasks,) the best sequence of this run
+    tabu: Ints  # (MEMORY,) iteration until which a task may not go before another
+    counts: Ints  # (3,) moves made, moves since the last improvement, random state
+    values: Floats  # (4,) makespan, best makespan, makespan to stop at, first release
+
+
+def new_walk(shop: Shop, seed: int, target: float = -np.inf) -> Walk:
+    """Buffers for searches on one shop; a search ends early at a makespan of ``target``."""
+    n = len(shop.run)
+
+    def ints() -> Ints:
+        return np.zeros(n, np.int64)
+
+    def floats() -> Floats:
+        return np.zeros(n)
+
+    state = np.random.SeedSequence(seed).generate_state(1, np.uint64).astype(np.int64)[0]
+    return Walk(
+        sequence=ints(),
+        place=ints(),
+        before=ints(),
+        after=ints(),
+        last=np.full(int(shop.machine.max(initial=-1)) + 1, -1, np.int64),
+        ready=floats(),
+        head=floats(),
+        finish=floats(),
+        rest=floats(),
+        tail=floats(),
+        back=floats(),
+        path=ints(),
+        moves=np.zeros((2 * n, 3), np.int64),
+        segment=ints(),
+        start=floats(),
+        mark=ints(),
+        best=ints(),
+        tabu=np.zeros(MEMORY, np.int64),
+        counts=np.array([0, 0, state], np.int64),
+        values=np.array([np.inf, np.inf, target, shop.release.min(initial=np.inf)]),
+    )
+
+
+@kernel
+def longest_paths(order: Ints, ptr: Ints, ends: Ints, lag: Floats, run: Floats, least: Floats) -> Floats:
+    """Longest way to each task over the precedence alone, its own run time excluded.
+
+    With successors in place of predecessors and the order reversed: longest way from each task.
+    """
+    length = least.copy()
+    for i in order:
+        for e in range(ptr[i], ptr[i + 1]):
+            length[i] = max(length[i], length[ends[e]] + run[ends[e]] + lag[e])
+    return length
+
+
+@kernel
+def dispatch(shop: Shop, key: Floats) -> Ints:
+    """Non-delay order: whatever can start first starts, the smallest key where several can."""
+    run, machine, succ_ptr, succ, succ_lag = shop.run, shop.machine, shop.succ_ptr, shop.succ, shop.succ_lag
+    n = len(run)
+    waiting = shop.pred_ptr[1:] - shop.pred_ptr[:-1]
+    ready = shop.release.copy()
+    free = np.zeros(n)
+    candidates = np.empty(n, np.int64)
+    size = 0
+    for i in range(n):
+        if waiting[i] == 0:
+            candidates[size] = i
+            size += 1
+    order = np.empty(n, np.int64)
+    for k in range(n):
+        chosen, earliest = 0, np.inf
+        for c in range(size):
+            i = candidates[c]
+            start = max(ready[i], free[machine[i]])
+            other = candidates[chosen]
+            is_tie = start == earliest
+            if start < earliest or (is_tie and (key[i] < key[other] or (key[i] == key[other] and i < other))):
+                chosen, earliest = c, start
+        i = candidates[chosen]
+        size -= 1
+        candidates[chosen] = candidates[size]
+        order[k] = i
+        finish = earliest + run[i]
+        free[machine[i]] = finish
+        for e in range(succ_ptr[i], succ_ptr[i + 1]):
+            j = succ[e]
+            ready[j] = max(ready[j], finish + succ_lag[e])
+            waiting[j] -= 1
+            if waiting[j] == 0:
+                candidates[size] = j
+                size += 1
+    return order
+
+
+@inlined
+def heads(shop: Shop, walk: Walk, first: int) -> None:
+    """Starts from place ``first`` of the sequence on, and the makespan."""
+    run, release, pred_ptr, pred, pred_lag = shop.run, shop.release, shop.pred_ptr, shop.pred, shop.pred_lag
+    sequence, before, ready, head, finish = walk.sequence, walk.before, walk.ready, walk.head, walk.finish
+    for k in range(first, len(sequence)):
+        i = sequence[k]
+        start = release[i]
+        for e in range(pred_ptr[i], pred_ptr[i + 1]):
+            start = max(start, finish[pred[e]] + pred_lag[e])
+        ready[i] = start
+        if before[i] >= 0:
+            start = max(start, finish[before[i]])
+        head[i] = start
+        finish[i] = start + run[i]
+    last = walk.last
+    makespan = -np.inf
+    for m in range(len(last)):
+        if last[m] >= 0:
+            makespan = max(makespan, finish[last[m]])
+    walk.values[MAKESPAN] = makespan
+
+
+@inlined
+def tails(shop: Shop, walk: Walk, first: int) -> None:
+    """Tails from place ``first`` of the sequence down."""
+    run, succ_ptr, succ, succ_lag = shop.run, shop.succ_ptr, shop.succ, shop.succ_lag
+    sequence, after, rest, tail, back = walk.sequence, walk.after, walk.rest, walk.tail, walk.back
+    for k in range(first, -1, -1):
+        i = sequence[k]
+        longest = 0.0
+        for e in range(succ_ptr[i], succ_ptr[i + 1]):
+            longest = max(longest, back[succ[e]] + succ_lag[e])
+        rest[i] = longest
+        if after[i] >= 0:
+            longest = max(longest, back[after[i]])
+        tail[i] = longest
+        back[i] = longest + run[i]
+
+
+@kernel
+def begin(shop: Shop, walk: Walk, order: Ints) -> None:
+    """Put the walk at this linear order, with an empty memory; ``best`` is that order."""
+    machine, place, before, after, last = shop.machine, walk.place, walk.before, walk.after, walk.last
+    for m in range(len(last)):
+        last[m] = -1
+    for k in range(len(order)):
+        i = order[k]
+        walk.sequence[k] = walk.best[k] = i
+        place[i] = k
+        previous = last[machine[i]]
+        before[i] = previous
+        after[i] = -1
+        if previous >= 0:
+            after[previous] = i
+        last[machine[i]] = i
+    for k in range(len(walk.tabu)):
+        walk.tabu[k] = 0
+    walk.counts[SINCE] = 0
+    heads(shop, walk, 0)
+    tails(shop, walk, len(order) - 1)
+    walk.values[BEST] = walk.values[MAKESPAN]
+
+
+@inlined
+def delay(shop: Shop, walk: Walk, low: int, high: int) -> None:
+    """Move the task at ``low`` and what depends on it behind place ``high`` of the sequence."""
+    pred_ptr, pred = shop.pred_ptr, shop.pred
+    sequence, place, before, mark, moved = walk.sequence, walk.place, walk.before, walk.mark, walk.segment
+    count, to = 1, low
+    moved[0] = sequence[low]
+    mark[moved[0]] = 1
+    for k in range(low + 1, high + 1):
+        i = sequence[k]
+        depends = before[i] >= 0 and mark[before[i]] == 1
+        for e in range(pred_ptr[i], pred_ptr[i + 1]):
+            depends |= mark[pred[e]] == 1
+        if depends:
+            mark[i] = 1
+            moved[count] = i
+            count += 1
+        else:
+            sequence[to] = i
+            place[i] = to
+            to += 1
+    for k in range(count):
+        sequence[to + k] = moved[k]
+        place[moved[k]] = to + k
+        mark[moved[k]] = 0
+
+
+@inlined
+def advance(shop: Shop, walk: Walk, low: int, high: int) -> None:
+    """Move the task at ``high`` and what it depends on before place ``low`` of the sequence."""
+    succ_ptr, succ = shop.succ_ptr, shop.succ
+    sequence, place, after, mark, moved = walk.sequence, walk.place, walk.after, walk.mark, walk.segment
+    count, to = 1, high
+    moved[0] = sequence[high]
+    mark[moved[0]] = 1
+    for k in range(high - 1, low - 1, -1):
+        i = sequence[k]
+        is_needed = after[i] >= 0 and mark[after[i]] == 1
+        for e in range(succ_ptr[i], succ_ptr[i + 1]):
+            is_needed |= mark[succ[e]] == 1
+        if is_needed:
+            mark[i] = 1
+            moved[count] = i
+            count += 1
+        else:
+            sequence[to] = i
+            place[i] = to
+            to -= 1
+    for k in range(count):
+        sequence[to - k] = moved[k]
+        place[moved[k]] = to - k
+        mark[moved[k]] = 0

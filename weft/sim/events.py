@@ -1,0 +1,491 @@
+"""The event kernel: jobs arrive, walk their graphs, wait in queues, run in batches.
+
+One row of every state array is one environment; all state is arrays, so a snapshot is a copy.
+Tasks wait in one queue per kind, oldest job first. A task ends, its edges are settled (drawn where
+they are branches), and every task whose edges are all settled is queued if one was taken and
+skipped if none was. A decision is asked for when a device is free and a task waits.
+
+An item of a queue is one number, ``job * max_nodes + node``: jobs are numbered by arrival, so items
+compare by the age of their job.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.model.graph import Bools, Floats, Ints
+from weft.sim.jit import inlined, kernel
+from weft.sim.random import keyed_uniform
+
+BRANCH = 2
+"""Stream of keyed branch draws; the same number as in the model."""
+TAKEN = 1 << 20
+"""Added to the count of open edges of a task once one of its edges is taken."""
+
+WAIT = -1
+"""Action of a device that stays free until the next event, without an idle block."""
+
+# rows of State.count
+NEXT_JOB, IN_SYSTEM, COMPLETED, EXPIRED, DECISIONS, IDLES, RUNNING, LAST_KIND, LAST_DONE = range(9)
+NUM_COUNTS = 9
+# rows of State.total
+NOW, LAST_DECISION, SUM_JCT, JOB_TIME, QUEUE_TIME = range(5)
+NUM_TOTALS = 5
+
+
+class Stream(NamedTuple):
+    """What all environments share: graphs, devices, rules of the game."""
+
+    graph_ptr: Ints  # (num_graphs + 1,) nodes of graph g are [graph_ptr[g], graph_ptr[g + 1])
+    kind: Ints  # (num_nodes,)
+    run: Floats  # (num_nodes, num_classes) infinite where it cannot run
+    num_in: Ints  # (num_nodes,)
+    succ_ptr: Ints  # (num_nodes + 1,)
+    succ: Ints  # (num_edges,) node within its graph
+    group: Ints  # (num_edges,) branch group, -1: always taken
+    choice: Ints  # (num_edges,) number of the branch whose estimate counts this edge's group, -1: none
+    device_class: Ints  # (num_devices,)
+    batch: Ints  # (num_devices,) largest batch
+    queue_len: Ints  # (num_kinds,) unused capacity marker: only its length counts
+    expiry: float  # a queued task of an older job is dropped; infinite: never
+    idle_block: float  # an idle decision blocks the device this long; 0: it waits for the next event
+    forget: float  # weight of an old outcome in the estimate of a branch, per outcome; 1: never forget
+    peeks: bool  # whether an outcome is counted when its task starts (else when it ends)
+
+
+class State(NamedTuple):
+    """One row per environment; everything that changes."""
+
+    seed: Ints  # (num_envs,)
+    arrival: Floats  # (num_envs, num_jobs) sorted
+    graph: Ints  # (num_envs, num_jobs) or (num_envs, 0): all jobs have graph 0
+    trace: Ints  # (num_envs, num_jobs, max_nodes) edge taken by each branching node, or empty
+    probability: Floats  # (num_envs, num_edges)
+    drift_time: Floats  # (num_envs, num_knots) times at which drift_value holds; empty: no drift
+    drift_value: Floats  # (num_envs, num_knots) probability of the first edge of branch 0
+    finish: Floats  # (num_envs, num_jobs) NaN until the job is done
+    open_edges: Ints  # (num_envs, num_slots, max_nodes) unsettled edges, plus TAKEN
+    stack: Ints  # (num_envs, max_nodes) skipped tasks whose edges are still to settle
+    open_tasks: Ints  # (num_envs, num_slots) tasks of the job that wait or run
+    queue: Ints  # (num_envs, num_kinds, queue_room)
+    queued: Ints  # (num_envs, num_kinds)
+    event_time: Floats  # (num_envs, max_running) heap by (time, item)
+    event_item: Ints  # (num_envs, max_running)
+    free_at: Floats  # (num_envs, num_devices)
+    running_kind: Ints  # (num_envs, num_devices) -1: nothing
+    running_size: Ints  # (num_envs, num_devices)
+    device_busy: Floats  # (num_envs, num_devices) time spent running
+    device_batches: Ints  # (num_envs, num_devices)
+    device_tasks: Ints  # (num_envs, num_devices)
+    seen: Floats  # (num_envs, num_branches, 2) weight of outcomes, and of first-edge outcomes
+    count: Ints  # (num_envs, NUM_COUNTS)
+    total: Floats  # (num_envs, NUM_TOTALS)
+    overflow: Bools  # (num_envs,) a buffer was too small: enlarge and start again
+
+
+@inlined
+def _sift_down(heap: Ints, start: int, at: int) -> None:
+    """Move the item at ``at`` towards ``start`` until its parent is smaller."""
+    item = heap[at]
+    while at > start:
+        up = (at - 1) >> 1
+        if item >= heap[up]:
+            break
+        heap[at] = heap[up]
+        at = up
+    heap[at] = item
+
+
+@inlined
+def push_item(heap: Ints, size: int, item: int) -> None:
+    """Add an item to a heap of this size."""
+    heap[size] = item
+    _sift_down(heap, 0, size)
+
+
+@inlined
+def pop_item(heap: Ints, size: int) -> int:
+    """Take the smallest item of a heap of this size.
+
+    The hole sinks to a leaf and the last item rises from there: the layout of the array, which
+    rules that look at the second and third item see, then is that of Python's ``heapq``.
+    """
+    last = heap[size - 1]
+    size -= 1
+    if size == 0:
+        return last
+    first = heap[0]
+    at = 0
+    child = 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] <= heap[child]:
+            child += 1
+        heap[at] = heap[child]
+        at = child
+        child = 2 * at + 1
+    heap[at] = last
+    _sift_down(heap, 0, at)
+    return first
+
+
+@inlined
+def _push_event(times: Floats, items: Ints, size: int, time: float, item: int) -> None:
+    at = size
+    while at > 0:
+        up = (at - 1) >> 1
+        if times[up] < time or (times[up] == time and items[up] < item):
+            break
+        times[at], items[at] = times[up], items[up]
+        at = up
+    times[at], items[at] = time, item
+
+
+@inlined
+def _drop_event(times: Floats, items: Ints, size: int) -> None:
+    size -= 1
+    time, item = times[size], items[size]
+    at = 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        right = child + 1
+        if right < size and (
+            times[right] < times[child] or (times[right] == times[child] and items[right] < items[child])
+        ):
+            child = right
+        if time < times[child] or (time == times[child] and item < items[child]):
+            break
+        times[at], items[at] = times[child], items[child]
+        at = child
+    times[at], items[at] = time, item
+
+
+@inlined
+def _graph_of(s: State, b: int, job: int) -> int:
+    return s.graph[b, job] if s.graph.shape[1] > 0 else 0
+
+
+@inlined
+def _enqueue(stream: Stream, s: State, b: int, job: int, node: int, kind: int) -> None:
+    size = s.queued[b, kind]
+    if size >= s.queue.shape[2]:
+        s.overflow[b] = True
+        return
+    push_item(s.queue[b, kind], size, job * s.open_edges.shape[2] + node)
+    s.queued[b, kind] = size + 1
+
+
+@inlined
+def _arrive(stream: Stream, s: State, b: int) -> None:
+    """The next job enters: its tasks without predecessors are queued."""
+    job = s.count[b, NEXT_JOB]
+    s.count[b, NEXT_JOB] += 1
+    s.count[b, IN_SYSTEM] += 1
+    first = stream.graph_ptr[_graph_of(s, b, job)]
+    last = stream.graph_ptr[_graph_of(s, b, job) + 1]
+    num_slots = s.open_edges.shape[1]
+    slot = job % num_slots
+    if s.open_tasks[b, slot] > 0:  # an older job still uses the slot
+        s.overflow[b] = True
+        return
+    for v in range(first, last):
+        s.open_edges[b, slot, v - first] = stream.num_in[v]
+        if stream.num_in[v] == 0:
+            s.open_tasks[b, slot] += 1
+            _enqueue(stream, s, b, job, v - first, stream.kind[v])
+
+
+@inlined
+def _first_edge_probability(s: State, b: int, base: float) -> float:
+    """Probability of the first edge of the drifting branch at this time."""
+    knots = s.drift_time.shape[1]
+    if knots == 0:
+        return base
+    now = s.total[b, NOW]
+    if now <= s.drift_time[b, 0]:
+        return s.drift_value[b, 0]
+    for k in range(1, knots):
+        if now <= s.drift_time[b, k]:
+            before, after = s.drift_time[b, k - 1], s.drift_time[b, k]
+            part = (now - before) / (after - before) if after > before else 1.0
+            return s.drift_value[b, k - 1] + part * (s.drift_value[b, k] - s.drift_value[b, k - 1])
+    return s.drift_value[b, knots - 1]
+
+
+@inlined
+def outcome_of(stream: Stream, s: State, b: int, job: int, node: int, v: int, group: int) -> int:
+    """The edge that is taken out of one branch group of node v: traced, or a keyed draw."""
+    first, last = stream.succ_ptr[v], stream.succ_ptr[v + 1]
+    if s.trace.shape[1] > 0:
+        return first + s.trace[b, job, node]
+    draw = keyed_uniform(s.seed[b], BRANCH, job, node, group, 0)
+    upto = 0.0
+    taken = np.int64(-1)
+    for e in range(first, last):
+        if stream.group[e] == group:
+            p = s.probability[b, e]
+            if stream.choice[e] == 0 and s.drift_time.shape[1] > 0:
+                p = _first_edge_probability(s, b, p)
+                if upto > 0.0:
+                    p = 1.0
+            upto += p
+            taken = e
+            if draw < upto:
+                break
+    return taken
+
+
+@inlined
+def _observe_outcome(stream: Stream, s: State, b: int, job: int, node: int, v: int) -> None:
+    """Count what every tracked branch of node v decided, for the running estimates."""
+    done = np.int64(-1)
+    for e in range(stream.succ_ptr[v], stream.succ_ptr[v + 1]):
+        c = stream.choice[e]
+        if c >= 0 and c != done:
+            done = c  # edges of one branch stand together: e is its first
+            taken = outcome_of(stream, s, b, job, node, v, stream.group[e])
+            s.seen[b, c, 0] = s.seen[b, c, 0] * stream.forget + 1.0
+            s.seen[b, c, 1] = s.seen[b, c, 1] * stream.forget + (1.0 if taken == e else 0.0)
+
+
+@inlined
+def _settle_edges(stream: Stream, s: State, b: int, job: int, node: int, has_run: bool, skipped: int) -> int:
+    """Settle the edges out of one task; returns the new height of the stack of skipped tasks."""
+    first = stream.graph_ptr[_graph_of(s, b, job)]
+    slot = job % s.open_edges.shape[1]
+    v = first + node
+    for e in range(stream.succ_ptr[v], stream.succ_ptr[v + 1]):
+        target = stream.succ[e]
+        taken = has_run
+        if has_run and stream.group[e] >= 0:
+            taken = outcome_of(stream, s, b, job, node, v, stream.group[e]) == e
+        left = s.open_edges[b, slot, target] - 1
+        if taken and left < TAKEN:
+            left += TAKEN
+        s.open_edges[b, slot, target] = left
+        if left == TAKEN:
+            s.open_tasks[b, slot] += 1
+            _enqueue(stream, s, b, job, target, stream.kind[first + target])
+        elif left == 0:
+            s.stack[b, skipped] = target
+            skipped += 1
+    return skipped
+
+
+@inlined
+def _settle(stream: Stream, s: State, b: int, job: int, node: int) -> None:
+    """Settle the edges of a task that ended, and those of all tasks skipped because of it."""
+    has_run, has_not = np.bool_(True), np.bool_(False)
+    skipped = _settle_edges(stream, s, b, job, node, has_run, np.int64(0))
+    while skipped > 0:
+        skipped -= 1
+        skipped = _settle_edges(stream, s, b, job, s.stack[b, skipped], has_not, skipped)
+
+
+@kernel
+def _end(stream: Stream, s: State, b: int, item: int) -> None:
+    """One task ends: settle its edges; the job is done when none of its tasks is left."""
+    max_nodes = s.open_edges.shape[2]
+    job, node = item // max_nodes, item % max_nodes
+    slot = job % s.open_edges.shape[1]
+    v = stream.graph_ptr[_graph_of(s, b, job)] + node
+    if not stream.peeks:
+        _observe_outcome(stream, s, b, job, node, v)
+    if stream.succ_ptr[v + 1] > stream.succ_ptr[v]:
+        _settle(stream, s, b, job, node)
+    s.open_tasks[b, slot] -= 1
+    if s.open_tasks[b, slot] == 0 and np.isnan(s.finish[b, job]):
+        s.finish[b, job] = s.total[b, NOW]
+        s.total[b, SUM_JCT] += s.total[b, NOW] - s.arrival[b, job]
+        s.count[b, COMPLETED] += 1
+        s.count[b, IN_SYSTEM] -= 1
+        s.count[b, LAST_DONE] = job
+
+
+@kernel
+def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
+    """Start as many of the oldest tasks of a kind on device p as it takes; returns how many."""
+    max_nodes = s.open_edges.shape[2]
+    c = stream.device_class[p]
+    now = s.total[b, NOW]
+    heap = s.queue[b, kind]
+    size = min(s.queued[b, kind], stream.batch[p])
+    items = np.empty(size, np.int64)
+    duration = 0.0
+    for k in range(size):
+        item = pop_item(heap, s.queued[b, kind])
+        s.queued[b, kind] -= 1
+        items[k] = item
+        job, node = item // max_nodes, item % max_nodes
+        v = stream.graph_ptr[_graph_of(s, b, job)] + node
+        duration = max(duration, stream.run[v, c])
+        if stream.peeks:
+            _observe_outcome(stream, s, b, job, node, v)
+    finish = now + duration
+    for k in range(size):
+        _push_event(s.event_time[b], s.event_item[b], s.count[b, RUNNING], finish, items[k])
+        s.count[b, RUNNING] += 1
+    s.free_at[b, p] = finish
+    s.running_kind[b, p], s.running_size[b, p] = kind, size
+    s.device_busy[b, p] += duration
+    s.device_batches[b, p] += 1
+    s.device_tasks[b, p] += size
+    s.count[b, LAST_KIND] = kind
+    return size
+
+
+@kernel
+def apply_action(stream: Stream, s: State, b: int, action: Ints) -> None:
+    """Walk the devices in order; entry = kind to start, num_kinds for idle, or WAIT.
+
+    A kind whose queue earlier devices have emptied starts nothing: the device waits.
+    """
+    num_kinds = len(stream.queue_len)
+    now = s.total[b, NOW]
+    s.count[b, DECISIONS] += 1
+    for p in range(len(action)):
+        if s.free_at[b, p] > now:
+            continue
+        kind = action[p]
+        if kind >= num_kinds:
+            s.count[b, IDLES] += 1
+            if stream.idle_block > 0.0:
+                s.free_at[b, p] = now + stream.idle_block
+                s.running_kind[b, p] = -1
+        elif kind != WAIT and s.queued[b, kind] > 0:
+            start_batch(stream, s, b, p, kind)
+
+
+@inlined
+def num_waiting(s: State, b: int) -> int:
+    """Tasks in all queues."""
+    total = np.int64(0)
+    for k in range(s.queued.shape[1]):
+        total += s.queued[b, k]
+    return total
+
+
+@inlined
+def _next_time(s: State, b: int) -> float:
+    """Time of the next event; infinite when there is none."""
+    time = s.event_time[b, 0] if s.count[b, RUNNING] > 0 else np.inf
+    job = s.count[b, NEXT_JOB]
+    if job < s.arrival.shape[1]:
+        time = min(time, s.arrival[b, job])
+    return time
+
+
+@inlined
+def _pop_event(stream: Stream, s: State, b: int) -> None:
+    """Carry out the next event; at one time, ends come before arrivals, older jobs first."""
+    job = s.count[b, NEXT_JOB]
+    arrives = job < s.arrival.shape[1]
+    running = s.count[b, RUNNING]
+    if running > 0 and (not arrives or s.event_time[b, 0] <= s.arrival[b, job]):
+        time, item = s.event_time[b, 0], s.event_item[b, 0]
+        _drop_event(s.event_time[b], s.event_item[b], running)
+        s.count[b, RUNNING] = running - 1
+        _pass_time(s, b, time)
+        _end(stream, s, b, item)
+    else:
+        _pass_time(s, b, s.arrival[b, job])
+        _arrive(stream, s, b)
+
+
+@inlined
+def _pass_time(s: State, b: int, time: float) -> None:
+    now = s.total[b, NOW]
+    if time > now:
+        s.total[b, JOB_TIME] += (time - now) * s.count[b, IN_SYSTEM]
+        s.total[b, QUEUE_TIME] += (time - now) * num_waiting(s, b)
+        s.total[b, NOW] = time
+
+
+@inlined
+def _start_anything(stream: Stream, s: State, b: int) -> None:
+    """Nothing will ever happen if all wait now: the first kind that can starts on the first free device."""
+    max_nodes = s.open_edges.shape[2]
+    for p in range(s.free_at.shape[1]):
+        for kind in range(s.queued.shape[1]):
+            if s.free_at[b, p] <= s.total[b, NOW] and s.queued[b, kind] > 0:
+                item = s.queue[b, kind, 0]
+                v = stream.graph_ptr[_graph_of(s, b, item // max_nodes)] + item % max_nodes
+                if stream.run[v, stream.device_class[p]] < np.inf:
+                    start_batch(stream, s, b, p, kind)
+                    return
+
+
+@kernel
+def advance(stream: Stream, s: State, b: int) -> bool:
+    """Let time pass until the next decision; returns whether the episode is over."""
+    soonest = np.inf
+    for p in range(s.free_at.shape[1]):
+        soonest = min(soonest, s.free_at[b, p])
+    popped = 0
+    while _next_time(s, b) < np.inf:
+        now = s.total[b, NOW]
+        if soonest <= now and num_waiting(s, b) > 0 and _next_time(s, b) > now:
+            break
+        _pop_event(stream, s, b)
+        popped += 1
+    if popped == 0:
+        if _next_time(s, b) < np.inf:
+            _pop_event(stream, s, b)
+        elif soonest > s.total[b, NOW]:
+            _pass_time(s, b, soonest)
+        else:
+            _start_anything(stream, s, b)
+    _expire(stream, s, b)
+    return s.overflow[b] or (_next_time(s, b) == np.inf and num_waiting(s, b) == 0)
+
+
+@kernel
+def _expire(stream: Stream, s: State, b: int) -> None:
+    """Drop queued tasks of jobs that are too old; such a job counts with the limit as its time."""
+    if stream.expiry == np.inf:
+        return
+    max_nodes = s.open_edges.shape[2]
+    for kind in range(s.queued.shape[1]):
+        while s.queued[b, kind] > 0:
+            job = s.queue[b, kind, 0] // max_nodes
+            if s.total[b, NOW] - s.arrival[b, job] <= stream.expiry:
+                break
+            pop_item(s.queue[b, kind], s.queued[b, kind])
+            s.queued[b, kind] -= 1
+            s.open_tasks[b, job % s.open_edges.shape[1]] -= 1
+            if np.isnan(s.finish[b, job]):
+                s.finish[b, job] = s.arrival[b, job] + stream.expiry
+                s.total[b, SUM_JCT] += stream.expiry
+                s.count[b, EXPIRED] += 1
+                s.count[b, IN_SYSTEM] -= 1
+
+
+@kernel
+def begin(stream: Stream, s: State, b: int, start: float) -> bool:
+    """Empty the system, set the clock, and go on to the first decision."""
+    for k in range(s.queued.shape[1]):
+        s.queued[b, k] = 0
+    for slot in range(s.open_tasks.shape[1]):
+        s.open_tasks[b, slot] = 0
+    for p in range(s.free_at.shape[1]):
+        s.free_at[b, p] = start
+        s.running_kind[b, p] = -1
+        s.running_size[b, p] = 0
+        s.device_busy[b, p] = 0.0
+        s.device_batches[b, p] = 0
+        s.device_tasks[b, p] = 0
+    for job in range(s.finish.shape[1]):
+        s.finish[b, job] = np.nan
+    for c in range(s.seen.shape[1]):
+        s.seen[b, c, 0] = 0.0
+        s.seen[b, c, 1] = 0.0
+    for k in range(s.count.shape[1]):
+        s.count[b, k] = 0
+    s.count[b, LAST_KIND] = -1
+    s.count[b, LAST_DONE] = -1
+    for k in range(s.total.shape[1]):
+        s.total[b, k] = 0.0
+    s.total[b, NOW] = start
+    s.overflow[b] = False
+    return advance(stream, s, b)

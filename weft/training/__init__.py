@@ -1,0 +1,1 @@
+"""Learning schedulers: one algorithm per file, and the run folder they share."""

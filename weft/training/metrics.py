@@ -1,0 +1,74 @@
+"""The record of a run: a JSON row per update, and the same for TensorBoard where asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from weft.errors import MissingExtra
+
+Metric = float | int | str | None
+Row = Mapping[str, Metric]
+
+
+class ScalarWriter(Protocol):
+    """The part of a TensorBoard writer that is used."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Record one number."""
+
+    def flush(self) -> None:
+        """Write out what was recorded."""
+
+
+class Metrics:
+    """Rows appended to a file; cut back when a run resumes from before its end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = open(path, "ab")  # noqa: SIM115 (held for the whole run)
+        self._writer: ScalarWriter | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def cut(self, size: int) -> bool:
+        """Drop what lies beyond this many bytes; False if there are fewer."""
+        if self._file.tell() < size:
+            return False
+        self._file.truncate(size)
+        self._file.seek(size)
+        return True
+
+    def log_to_tensorboard(self, folder: Path, update: int) -> None:
+        """Write later rows for TensorBoard too, in place of those after ``update``."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MissingExtra("tensorboard", "train", "writing for TensorBoard") from None
+        self._writer = SummaryWriter(str(folder), purge_step=update + 1)
+
+    def append(self, update: int, row: Row) -> None:
+        """Add the row of an update."""
+        self._file.write(f"{json.dumps({'update': update, **row}, allow_nan=False)}\n".encode())
+        if self._writer is not None:
+            for name, value in row.items():
+                if isinstance(value, int | float):
+                    self._writer.add_scalar(name, float(value), update)
+            self._writer.flush()
+
+    def sync(self) -> int:
+        """Make all rows durable; the size of the file."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+
+def read_metrics(path: str | Path) -> list[dict[str, Metric]]:
+    """All whole rows of a run, oldest first; a row cut short by a kill is left out."""
+    lines = Path(path).read_bytes().split(b"\n")[:-1]
+    return [json.loads(line) for line in lines]
