@@ -12,10 +12,11 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from weft.io.files import read_cluster
-from weft.model import Problem, TaskGraph
+from weft.model import Cluster, Problem, Schedule, TaskGraph
 from weft.model.generate import Knobs, generate
 from weft.model.validate import validate
 from weft.schedulers.listing import Heft
@@ -51,9 +52,7 @@ def measure_growth(sizes: list[int], repeat: int, seed: int) -> bool:
     print(f"{'tasks':>9} {'edges':>9} {'ms':>10} {'us per task':>12} {'growth':>7}")
     cost = []
     for graph in graphs:
-        seconds = min(
-            timed(lambda graph=graph: Heft().plan(Problem(graph, cluster)))[1] for _ in range(repeat)
-        )
+        seconds = min(timed(partial(_plan_anew, graph, cluster))[1] for _ in range(repeat))
         cost.append(seconds / graph.num_tasks)
         print(
             f"{graph.num_tasks:>9} {graph.num_edges:>9} {seconds * 1e3:>10.2f} "
@@ -77,6 +76,10 @@ def measure_million(seed: int) -> bool:
     print("valid" if not violations else f"NOT VALID: {violations[0]}")
     is_small = _verdict(peak_bytes(), MOST_BYTES, f"peak at most {MOST_BYTES / 1e9:g} GB")
     return is_small and not violations
+
+
+def _plan_anew(graph: TaskGraph, cluster: Cluster) -> Schedule:
+    return Heft().plan(Problem(graph, cluster))
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:

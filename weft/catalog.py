@@ -48,7 +48,10 @@ PLANNERS: dict[str, Entry] = {
     "cp-wait": Entry("weft.schedulers.rules:cp_wait", "critical path first, nobody overtakes; big tasks in a pool"),
     "cp-area": Entry("weft.schedulers.rules:cp_area", "critical path plus heaviest path; crowded pools"),
     "ratio": Entry("weft.schedulers.rules:ratio", "smallest share of the work left first; best one-line job-shop rule"),
+    "tabu": Entry("weft.schedulers.tabu:Tabu", "tabu search on device orders; job shops, tasks with given devices", True),
     "search": Entry("weft.schedulers.search:Search", "improves priorities, devices and copies until the limit", True),
+    "exact": Entry("weft.schedulers.exact:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True),
+    "auto": Entry("weft.schedulers.auto:Auto", "the best of all of these for the time there is", True),
 }
 # fmt: on
 
@@ -116,8 +119,20 @@ def schedule(
     reason = chosen.supports(problem)
     if reason is not None:
         raise UnsupportedError(f"{scheduler}: {reason}", field="scheduler")
+    if budget is not None:
+        _warm(scheduler)  # the budget is for planning, not for compiling
     limit = Limit(budget, effort)
     started = time.perf_counter()
     plan = chosen.plan(problem, seed=seed, limit=limit)
     seconds = time.perf_counter() - started
     return Result(scheduler, plan, seconds, seed, limit.is_repeatable, getattr(chosen, "note", ""))
+
+
+_warmed: list[str] = []
+
+
+def _warm(scheduler: str) -> None:
+    """Load or compile the kernels of a planner, once per process."""
+    if scheduler not in _warmed:
+        _warmed.append(scheduler)
+        importlib.import_module("weft.doctor").warm((scheduler,))

@@ -78,7 +78,6 @@ class MissingExtra(InputError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'weft[{extra}]'")
 
-
     def __reduce__(self) -> tuple[type[InputError], tuple[str]]:
         return (InputError, (self.message,))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from toy import BEST_PER_STEP, ToyEnv, best_rule
+from training.toy import BEST_PER_STEP, ToyEnv, best_rule
 
 from weft.errors import InputError, WeftError
 from weft.policies.forward import MlpPolicy
@@ -200,7 +200,10 @@ def test_ppo_refuses_time_discount_without_elapsed_time():
         PPO(env, replace(SMALL, time_unit=1.0))
 
 
-@pytest.mark.parametrize("device", ["tpu", pytest.param("cuda", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has one"))])
+@pytest.mark.parametrize(
+    "device",
+    ["tpu", pytest.param("cuda", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has one"))],
+)
 def test_ppo_refuses_a_device_that_is_not_there(device: str):
     with pytest.raises(InputError, match="device:"):
         PPO(ToyEnv(32), SMALL, device=device)

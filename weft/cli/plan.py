@@ -64,7 +64,9 @@ def schedule(
     ] = None,
     noise: Annotated[
         float | None,
-        typer.Option("--noise", metavar="CV", min=0, help="Replay the plan with run times that vary so much."),
+        typer.Option(
+            "--noise", metavar="CV", min=0, help="Replay the plan with run times that vary so much."
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --noise.")] = 50,
     as_json: opt.Json = False,

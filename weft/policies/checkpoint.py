@@ -175,8 +175,11 @@ def save_policy(
 
 
 def load_policy(path: str | Path) -> tuple[Weights, Card]:
-    """Weights and card of a policy, by either file; raises InputError where anything does not fit."""
-    given = Path(path)
+    """Weights and card of a policy, by either file or as ``RUN``, ``RUN@best`` or ``RUN@last``.
+
+    Raises InputError where anything does not fit.
+    """
+    given = _file_of(path)
     card_path = given.with_suffix(".json") if given.suffix != ".json" else given
     if given.suffix != ".json":
         _refuse_foreign(given)
@@ -192,6 +195,14 @@ def load_policy(path: str | Path) -> tuple[Weights, Card]:
         )
     tensors = decode_tensors(data, str(weights_path))
     return check_weights(tensors, card.architecture, str(weights_path)), card
+
+
+def _file_of(name: str | Path) -> Path:
+    """The file meant by a name; a run's folder stands for its best policy."""
+    folder, _, which = str(name).rpartition("@")
+    if folder and which in ("best", "last"):
+        return Path(folder) / f"{which}.json"
+    return Path(name) / "best.json" if Path(name).is_dir() else Path(name)
 
 
 def read_card(path: str | Path) -> Card:
@@ -240,7 +251,7 @@ def _architecture(value: object) -> Architecture:
             num_choices=_whole(known, "num_choices"),
             hidden=tuple(hidden),
             activation=_text(known, "activation"),
-            is_autoregressive=known.get("is_autoregressive") is True,
+            is_autoregressive=_flag(known, "is_autoregressive"),
             critic=_text(known, "critic"),
         )
     except InputError as error:
@@ -265,6 +276,13 @@ def _whole(document: Mapping[str, object], name: str) -> int:
     if type(value) is int:
         return value
     raise InputError(f"expected a whole number, got {value!r}", field=name)
+
+
+def _flag(document: Mapping[str, object], name: str) -> bool:
+    value = document.get(name)
+    if isinstance(value, bool):
+        return value
+    raise InputError(f"expected true or false, got {value!r}", field=name)
 
 
 def _texts(document: Mapping[str, object], name: str) -> tuple[str, ...]:

@@ -48,10 +48,13 @@ class MlpPolicy:
         widths = (self.architecture.num_features, *self.architecture.hidden)
         vectors = [np.ones(width + 1, np.float32) for width in widths]
         self._observation = vectors[0][:-1]  # (F,)
-        self._steps = [
+        steps = [
             (matrix, source, target[:-1])
             for matrix, source, target in zip(self._matrices, vectors, vectors[1:], strict=False)
         ]
+        self._inner, self._outer = steps[:-1], steps[-1]
+        num_heads, num_choices = self._shape
+        self._rows = [slice(h * num_choices, (h + 1) * num_choices) for h in range(num_heads)]
         self._last = vectors[-1]  # (hidden + 1,)
         self._flat = np.empty(self._out.shape[0], np.float32)  # (H * K,)
         self._logits = self._flat.reshape(self._shape)  # (H, K)
@@ -71,20 +74,41 @@ class MlpPolicy:
         narrow: Narrow | None = None,
     ) -> Ints:  # (H,)
         """One choice per head: the best allowed one, or a draw if ``rng`` is given."""
-        if self._prefix is not None or narrow is not None:
+        if narrow is not None:
             return self.decide_batch(observation[None], mask[None], rng, narrow)[0]
         self._observation[:] = observation
+        np.logical_not(mask, out=self._barred)
         activate = self._activate
-        for matrix, source, target in self._steps:
+        for matrix, source, target in self._inner:
             np.dot(matrix, source, out=target)
             activate(target, target)
+        if self._prefix is not None:
+            return self._decide_in_turn(self._prefix, rng)
+        matrix, source, target = self._outer
+        np.dot(matrix, source, out=target)
+        activate(target, target)
         np.dot(self._out, self._last, out=self._flat)
-        logits = self._logits
-        np.logical_not(mask, out=self._barred)
-        np.copyto(logits, _NEVER, where=self._barred)
+        np.copyto(self._logits, _NEVER, where=self._barred)
         if rng is not None:
-            logits += _gumbel(rng, self._shape)
-        return logits.argmax(axis=1)
+            self._logits += _gumbel(rng, self._shape)
+        return self._logits.argmax(axis=1)
+
+    def _decide_in_turn(self, prefix: Floats32, rng: np.random.Generator | None) -> Ints:
+        """The choices of heads that see those before them, from the layers already computed."""
+        matrix, source, hidden = self._outer
+        before = np.dot(matrix, source)
+        noise = _gumbel(rng, self._shape) if rng is not None else None
+        actions = np.empty(self._shape[0], np.int64)
+        for head, rows in enumerate(self._rows):
+            self._activate(before, hidden)
+            scores = np.dot(self._out[rows], self._last)
+            scores[self._barred[head]] = _NEVER
+            if noise is not None:
+                scores += noise[head]
+            choice = scores.argmax()
+            actions[head] = choice
+            before += prefix[rows.start + choice]
+        return actions
 
     def decide_batch(
         self,
@@ -138,8 +162,7 @@ class MlpPolicy:
         return _affine(last, observation)
 
     def _head_logits(self, before: Floats32, head: int) -> Floats32:
-        rows = slice(head * self._shape[1], (head + 1) * self._shape[1])
-        return _affine(self._out[rows], self._activate(before))
+        return _affine(self._out[self._rows[head]], self._activate(before))
 
     def _add_choice(self, before: Floats32, head: int, actions: Ints) -> None:
         if self._prefix is not None:

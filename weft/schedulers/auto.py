@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from weft.errors import InputError
+from weft.model.bounds import Bound
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, Planner, refuse_unplannable
 from weft.schedulers.duplication import Tdca
+from weft.schedulers.exact import Exact
 from weft.schedulers.listing import Cpop, Deft, Heft, Lookahead, MinMin, Peft
 from weft.schedulers.rules import RULES, Decoder, Features, has_transfers
 from weft.schedulers.search import LOOKAHEAD_LIMIT, Search
@@ -55,18 +56,32 @@ class Auto:
         if limit.is_repeatable and limit.effort is None:
             limit = replace(limit, effort=DEFAULT_EFFORT)
         best = self._cheap(problem)
-        steps = [best.member]
-        for member, planner, share in self._improvers(problem, best.schedule, limit):
+        plain = best if not best.schedule.num_copies else None
+        bounds: dict[str, Bound] = {}
+        tried = ["rules and list planners"]
+        for member, share in self._improvers(problem):
             if best.schedule.gap_percent <= 1e-9 or limit.left() <= 0:
                 break
-            found = planner.plan(problem, seed=seed, limit=_part(limit, share))
-            if found.lower_bounds:
-                best.schedule = replace(best.schedule, lower_bounds=found.lower_bounds)
+            found = self._run(member, problem, plain, seed, _part(limit, share))
+            bounds |= {bound.method: bound for bound in found.lower_bounds}
+            if not found.num_copies and (plain is None or found.makespan < plain.schedule.makespan):
+                plain = Found(member, found)
             if found.makespan < best.schedule.makespan:
                 best = Found(member, found)
-            steps.append(member)
-        self.note = f"won by {best.member}; tried {', '.join(dict.fromkeys(steps))}"
-        return best.schedule
+            tried.append(member)
+        self.note = f"won by {best.member}; tried {', '.join(tried)}"
+        return replace(best.schedule, lower_bounds=tuple(bounds.values()))
+
+    def _run(self, member: str, problem: Problem, plain: Found | None, seed: int, limit: Limit) -> Schedule:
+        """One searching member, started from the best plan without copies where it can be."""
+        if member == "tabu":
+            start = (plain or self._cheap(problem)).schedule
+            found = Tabu().plan(problem, seed=seed, limit=limit)
+            return found if found.makespan <= start.makespan else start
+        if member == "exact":
+            exact = Exact(start=plain.schedule if plain else None, deadlines=False)
+            return exact.plan(problem, seed=seed, limit=limit)
+        return Search().plan(problem, seed=seed, limit=limit)
 
     def _cheap(self, problem: Problem) -> Found:
         """The best of the list planners and rules."""
@@ -74,13 +89,12 @@ class Auto:
         best = Found("heft", Heft().plan(problem))
         if not problem.num_tasks:
             return best
-        candidates: list[Found] = []
+        features = Features(problem, decoder.a)
+        candidates = [
+            Found(mix.name, decoder.schedule(mix.priority(features), mix.decoder)) for mix in RULES.values()
+        ]
         if decoder.by_finish:
-            candidates = [Found(p.name, p.plan(problem)) for p in self._list_planners(problem)]
-        else:
-            features = Features(problem, decoder.a)
-            for mix in RULES.values():
-                candidates.append(Found(mix.name, decoder.schedule(mix.priority(features), mix.decoder)))
+            candidates += [Found(p.name, p.plan(problem)) for p in self._list_planners(problem)]
         for found in candidates:
             if found.schedule.makespan < best.schedule.makespan:
                 best = found
@@ -93,35 +107,21 @@ class Auto:
             planners += [Lookahead(), MinMin(), Tdca()]
         return [p for p in planners if p.supports(problem) is None]
 
-    def _improvers(
-        self, problem: Problem, start: Schedule, limit: Limit
-    ) -> list[tuple[str, Planner, float]]:
+    def _improvers(self, problem: Problem) -> list[tuple[str, float]]:
         """Members that search, with the share of what is left that each may use."""
-        exact = self._exact(problem, start)
-        tabu = Tabu()
-        if tabu.supports(problem) is None:
-            if exact is None or problem.num_tasks > EXACT_OPERATIONS:
-                return [("tabu", tabu, 1.0)]
-            share = 0.4 if problem.num_tasks <= SMALL_SHOP else 0.85
-            return [("tabu", tabu, share), ("exact", exact, 1.0)]
-        if exact is not None and self._is_small(problem):
-            return [("search", Search(), 0.4), ("exact", exact, 1.0)]
-        return [("search", Search(), 1.0)]
+        can_prove = Exact().supports(problem) is None
+        if Tabu().supports(problem) is None:
+            if not can_prove or problem.num_tasks > EXACT_OPERATIONS:
+                return [("tabu", 1.0)]
+            return [("tabu", 0.4 if problem.num_tasks <= SMALL_SHOP else 0.85), ("exact", 1.0)]
+        if can_prove and self._is_small(problem):
+            return [("search", 0.4), ("exact", 1.0)]
+        return [("search", 1.0)]
 
     def _is_small(self, problem: Problem) -> bool:
         if has_transfers(compile_problem(problem)):
             return problem.num_tasks <= EXACT_TASKS
         return problem.num_tasks <= EXACT_OPERATIONS
-
-    def _exact(self, problem: Problem, start: Schedule) -> Planner | None:
-        """CP-SAT if its extra is there and it supports the problem."""
-        from weft.schedulers.exact import Exact
-
-        exact = Exact()
-        try:
-            return exact if exact.supports(problem) is None else None
-        except InputError:  # the extra is not installed
-            return None
 
 
 def _part(limit: Limit, share: float) -> Limit:

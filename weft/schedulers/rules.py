@@ -182,7 +182,9 @@ class Mix:
             raise InputError("expected at least one weight", field="weights")
         for key, value in self.weights.items():
             if key not in FEATURES:
-                raise InputError(f"expected one of {', '.join(FEATURES)}, got {key!r}", field=f"weights.{key}")
+                raise InputError(
+                    f"expected one of {', '.join(FEATURES)}, got {key!r}", field=f"weights.{key}"
+                )
             if not isinstance(value, int | float) or not np.isfinite(value):
                 raise InputError(f"expected a finite number, got {value!r}", field=f"weights.{key}")
         if self.decoder not in DECODERS:

@@ -112,7 +112,7 @@ class _ListSearch:
         starts.sort(key=lambda start: start[0])
         self.meter.used += len(starts)
         self.note = f"best rule {starts[0][0]:.6g}"
-        distinct = []
+        distinct: list[tuple[float, Floats, np.ndarray]] = []
         for start in starts:
             if all(start[0] != other[0] for other in distinct):
                 distinct.append(start)

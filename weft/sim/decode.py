@@ -150,7 +150,14 @@ def _make_ready(ready: Ints, size: int, priority: Floats, i: int) -> int:
 
 @inlined
 def _free_device(
-    i: int, first: int, last: int, class_devices: Ints, free: Floats, demand: Floats, allowed: Bools, job: Ints
+    i: int,
+    first: int,
+    last: int,
+    class_devices: Ints,
+    free: Floats,
+    demand: Floats,
+    allowed: Bools,
+    job: Ints,
 ) -> int:
     """First device among ``class_devices[first:last]`` with room for task i, or -1."""
     for k in range(first, last):

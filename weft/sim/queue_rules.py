@@ -49,7 +49,7 @@ def _pick_kind(rule: Rule, s: State, b: int, claimed: Ints) -> int:
     num_kinds = len(claimed)
     number = rule.number
     best = np.int64(-1)
-    if number == MRU or number == ROUND_ROBIN:
+    if number in (MRU, ROUND_ROBIN):
         first = rule.last[b] + (1 if number == ROUND_ROBIN else 0)
         for k in range(num_kinds):
             kind = (first + k) % num_kinds
@@ -112,25 +112,29 @@ def _by_device(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claim
 
 
 @inlined
+def _last_free(action: Ints) -> int:
+    for p in range(len(action) - 1, -1, -1):
+        if action[p] == FREE:
+            return p
+    return -1
+
+
+@inlined
 def _by_count(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: Ints) -> None:
     """Pick a kind, then the smallest free device that takes its whole queue, else the last free one."""
     num_kinds = len(claimed)
     for p in range(len(action)):
         action[p] = FREE if s.free_at[b, p] <= s.total[b, NOW] else num_kinds
-    while True:
+    while _last_free(action) >= 0:
         kind = _pick_kind(rule, s, b, claimed)
         if kind < 0:
             break
         waiting = _available(s, b, kind, claimed)
-        chosen, last = np.int64(-1), np.int64(-1)
+        chosen = np.int64(-1)
         for p in range(len(action)):
-            if action[p] == FREE:
-                last = p
-                if stream.batch[p] >= waiting and (chosen < 0 or stream.batch[p] < stream.batch[chosen]):
-                    chosen = p
-        if last < 0:
-            break
-        chosen = chosen if chosen >= 0 else last
+            if action[p] == FREE and stream.batch[p] >= waiting:
+                chosen = p if chosen < 0 or stream.batch[p] < stream.batch[chosen] else chosen
+        chosen = chosen if chosen >= 0 else _last_free(action)
         action[chosen] = kind
         claimed[kind] += stream.batch[chosen]
     for p in range(len(action)):
@@ -153,9 +157,10 @@ def _fullest_light(rule: Rule, s: State, b: int, claimed: Ints, room: int) -> in
     best, best_size = np.int64(-1), np.int64(0)
     for kind in range(len(claimed)):
         size = min(_available(s, b, kind, claimed), room)
-        if not rule.is_heavy[kind] and size > 0:
-            if size > best_size or (size == best_size and rule.depth[kind] > rule.depth[best]):
-                best, best_size = kind, size
+        if rule.is_heavy[kind] or size <= 0:
+            continue
+        if size > best_size or (size == best_size and rule.depth[kind] > rule.depth[best]):
+            best, best_size = kind, size
     return best
 
 

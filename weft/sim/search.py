@@ -16,7 +16,6 @@ from weft.sim.planning import list_order, place_all
 from weft.sim.random import below, normal, uniform
 from weft.sim.timeline import Timeline, clear
 
-
 SPARSITY, SMALLEST, HOLDS = 6.0, -7.0, 0.3
 """How search_lists mutates: exponent of the share of tasks, log of the smallest step, hold flips."""
 

@@ -97,7 +97,7 @@ class Checkpoints:
         cpu_seconds: float,
         best_score: float | None,
     ) -> None:
-        """Write a checkpoint durably, then drop those that are no longer needed."""
+        """Write a checkpoint durably."""
         data = encode_tensors(state)
         manifest = Manifest(
             update,
@@ -111,7 +111,6 @@ class Checkpoints:
         )
         write_atomic(data, self._path(update, "safetensors"))
         write_atomic(manifest.to_json().encode(), self._path(update, "json"))
-        self._prune(update)
 
     def load(self, notice: Notice) -> tuple[dict[str, Array], Manifest] | None:
         """The newest checkpoint that is whole; None if the run died before its first one.
@@ -143,8 +142,8 @@ class Checkpoints:
             raise InputError(f"is of update {manifest.update}", file=str(path))
         return decode_tensors(data, str(path)), manifest
 
-    def _prune(self, newest: int) -> None:
-        """Drop old checkpoints, and those of a future that was not whole."""
+    def prune(self, newest: int) -> None:
+        """Drop all but the newest few checkpoints, and those of a future that was not whole."""
         numbers = self.numbers()
         future = [update for update in numbers if update > newest]
         for update in [*future, *numbers[len(future) + KEPT :]]:

@@ -122,10 +122,10 @@ class PPO:
         return self.num_updates * self.config.batch
 
     @property
-    def score(self) -> float:
-        """Mean reward per decision over the last updates."""
+    def score(self) -> float | None:
+        """Mean reward per decision over the last updates; None while imitating."""
         known = self._recent[~np.isnan(self._recent)]
-        return float(known.mean()) if len(known) else -math.inf
+        return float(known.mean()) if len(known) else None
 
     @property
     def is_imitating(self) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from weft.errors import InputError
 from weft.policies.checkpoint import Architecture
@@ -65,19 +67,28 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         for name in ("samples", "num_envs", "num_steps", "minibatch", "passes"):
-            _expect(name, getattr(self, name), "a whole number >= 1", type(getattr(self, name)) is int, low=1)
+            self._expect(name, "a whole number >= 1", lambda x: type(x) is int and x >= 1)
+        self._expect("imitation_updates", "a whole number >= 0", lambda x: type(x) is int and x >= 0)
         for name in ("learning_rate", "kl_target", "imitation_rate", "clip"):
-            _expect(name, getattr(self, name), "a number > 0", getattr(self, name) > 0)
+            self._expect(name, "a number > 0", lambda x: _is_number(x) and x > 0)
         for name in ("time_unit", "value_limit", "gradient_clip"):
-            value = getattr(self, name)
-            _expect(name, value, "a number > 0 or none", value is None or value > 0)
+            self._expect(name, "a number > 0 or none", lambda x: x is None or (_is_number(x) and x > 0))
         for name in ("gamma", "gae_lambda"):
-            _expect(name, getattr(self, name), "a number from 0 to 1", 0 <= getattr(self, name) <= 1)
-        for name in ("kl_coefficient", "entropy_coefficient", "value_coefficient", "imitation_updates"):
-            _expect(name, getattr(self, name), "a number >= 0", getattr(self, name) >= 0)
-        _expect("decay", self.decay, "linear or constant", self.decay in ("linear", "constant"))
-        _expect("critic", self.critic, "separate or shared", self.critic in ("separate", "shared"))
+            self._expect(name, "a number from 0 to 1", lambda x: _is_number(x) and 0 <= x <= 1)
+        for name in ("kl_coefficient", "entropy_coefficient", "value_coefficient"):
+            self._expect(name, "a number >= 0", lambda x: _is_number(x) and x >= 0)
+        for name in ("is_standardised", "is_autoregressive"):
+            self._expect(name, "true or false", lambda x: type(x) is bool)
+        self._expect("decay", "linear or constant", lambda x: x in ("linear", "constant"))
+        self._expect("critic", "separate or shared", lambda x: x in ("separate", "shared"))
+        self._expect("hidden", "a list of widths", lambda x: isinstance(x, list | tuple))
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        Architecture(1, 1, 1, self.hidden, self.activation)
+
+    def _expect(self, name: str, expected: str, is_right: Callable[[Any], bool]) -> None:
+        value = getattr(self, name)
+        if not is_right(value):
+            raise InputError(f"expected {expected}, got {value!r}", field=name)
 
     @property
     def batch(self) -> int:
@@ -102,9 +113,8 @@ class PPOConfig:
         )
 
 
-def _expect(name: str, value: object, expected: str, is_right: bool, low: int | None = None) -> None:
-    if not is_right or (low is not None and isinstance(value, int) and value < low):
-        raise InputError(f"expected {expected}, got {value!r}", field=name)
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
 TUNED = PPOConfig()

@@ -9,6 +9,7 @@ but for the seconds in its metrics. Imports no torch.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import signal
@@ -53,8 +54,8 @@ class Learner(Protocol):
         """Decisions to collect in all."""
 
     @property
-    def score(self) -> float:
-        """How good the policy is by its own reckoning; greater is better."""
+    def score(self) -> float | None:
+        """How good the policy is by its own reckoning, greater is better; None: cannot say yet."""
 
     def step(self) -> Row:
         """Do one update and return its row of metrics."""
@@ -223,6 +224,7 @@ class Run:
         self._checkpoints = Checkpoints(path / CHECKPOINTS, spec.config_hash)
         self._clock = _Clock()
         self._best_score: float | None = None
+        self._saved_update = 0
 
     def train(
         self,
@@ -249,7 +251,7 @@ class Run:
         """
         if every < 1:
             raise InputError(f"expected a whole number >= 1, got {every}", field="every")
-        rate = evaluate or (lambda: learner.score)
+        rate: Callable[[], float | None] = evaluate or (lambda: learner.score)
         metrics = Metrics(self.path / METRICS)
         try:
             self._restore(learner, metrics)
@@ -263,8 +265,9 @@ class Run:
                     if is_regular:
                         self._keep(learner, metrics, rate)
                     on_progress(self._progress(learner, row))
-                if learner.update not in self._checkpoints.numbers():
+                if learner.update != self._saved_update:
                     self._keep(learner, metrics, None)
+                self._tidy()
         finally:
             metrics.close()
         if signals:
@@ -281,21 +284,22 @@ class Run:
         state, manifest = found
         learner.restore(state)
         self._best_score = manifest.best_score
+        self._saved_update = manifest.update
         self._clock = _Clock(manifest.seconds, manifest.cpu_seconds, learner.update)
         if not metrics.cut(manifest.metrics_bytes):
             self._notice(f"{self.path / METRICS} lacks rows of updates before {manifest.update}")
 
-    def _keep(self, learner: Learner, metrics: Metrics, rate: Callable[[], float] | None) -> None:
+    def _keep(self, learner: Learner, metrics: Metrics, rate: Callable[[], float | None] | None) -> None:
         """Policy first, checkpoint last: what a checkpoint says is best is then on disk."""
         weights, card = learner.policy()
         name = f"{POLICIES}/{learner.update:08d}.safetensors"
         save_policy(self.path / LAST, weights, card, name)
         score = rate() if rate is not None else None
-        if score is not None and (self._best_score is None or score > self._best_score):
+        if score is not None and score > (-math.inf if self._best_score is None else self._best_score):
             self._best_score = score
             save_policy(self.path / BEST, weights, card, name)
         self._save_checkpoint(learner, metrics)
-        self._drop_policies()
+        self._tidy()
 
     def _save_checkpoint(self, learner: Learner, metrics: Metrics) -> None:
         self._checkpoints.save(
@@ -307,9 +311,11 @@ class Run:
             cpu_seconds=self._clock.cpu_seconds,
             best_score=self._best_score,
         )
+        self._saved_update = learner.update
 
-    def _drop_policies(self) -> None:
-        """Remove weights that neither card names."""
+    def _tidy(self) -> None:
+        """Remove old checkpoints, and weights that neither card names."""
+        self._checkpoints.prune(self._saved_update)
         cards = [self.path / name for name in (BEST, LAST)]
         kept = [Path(read_card(card).weights).name for card in cards if card.exists()]
         for path in sorted((self.path / POLICIES).iterdir()):
