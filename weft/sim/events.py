@@ -48,7 +48,7 @@ class Stream(NamedTuple):
     choice: Ints  # (num_edges,) number of the branch whose estimate counts this edge's group, -1: none
     device_class: Ints  # (num_devices,)
     batch: Ints  # (num_devices,) largest batch
-    queue_len: Ints  # (num_kinds,) unused capacity marker: only its length counts
+    can_run: Bools  # (num_devices, num_kinds) whether some task of the kind runs there
     expiry: float  # a queued task of an older job is dropped; infinite: never
     idle_block: float  # an idle decision blocks the device this long; 0: it waits for the next event
     forget: float  # weight of an old outcome in the estimate of a branch, per outcome; 1: never forget
@@ -59,6 +59,7 @@ class State(NamedTuple):
     """One row per environment; everything that changes."""
 
     seed: Ints  # (num_envs,)
+    jobs: Ints  # (num_envs,) jobs of this episode
     arrival: Floats  # (num_envs, num_jobs) sorted
     graph: Ints  # (num_envs, num_jobs) or (num_envs, 0): all jobs have graph 0
     trace: Ints  # (num_envs, num_jobs, max_nodes) edge taken by each branching node, or empty
@@ -341,7 +342,7 @@ def apply_action(stream: Stream, s: State, b: int, action: Ints) -> None:
 
     A kind whose queue earlier devices have emptied starts nothing: the device waits.
     """
-    num_kinds = len(stream.queue_len)
+    num_kinds = stream.can_run.shape[1]
     now = s.total[b, NOW]
     s.count[b, DECISIONS] += 1
     for p in range(len(action)):
@@ -371,7 +372,7 @@ def _next_time(s: State, b: int) -> float:
     """Time of the next event; infinite when there is none."""
     time = s.event_time[b, 0] if s.count[b, RUNNING] > 0 else np.inf
     job = s.count[b, NEXT_JOB]
-    if job < s.arrival.shape[1]:
+    if job < s.jobs[b]:
         time = min(time, s.arrival[b, job])
     return time
 
@@ -380,7 +381,7 @@ def _next_time(s: State, b: int) -> float:
 def _pop_event(stream: Stream, s: State, b: int) -> None:
     """Carry out the next event; at one time, ends come before arrivals, older jobs first."""
     job = s.count[b, NEXT_JOB]
-    arrives = job < s.arrival.shape[1]
+    arrives = job < s.jobs[b]
     running = s.count[b, RUNNING]
     if running > 0 and (not arrives or s.event_time[b, 0] <= s.arrival[b, job]):
         time, item = s.event_time[b, 0], s.event_item[b, 0]
@@ -475,7 +476,7 @@ def begin(stream: Stream, s: State, b: int, start: float) -> bool:
         s.device_busy[b, p] = 0.0
         s.device_batches[b, p] = 0
         s.device_tasks[b, p] = 0
-    for job in range(s.finish.shape[1]):
+    for job in range(s.jobs[b]):
         s.finish[b, job] = np.nan
     for c in range(s.seen.shape[1]):
         s.seen[b, c, 0] = 0.0

@@ -267,7 +267,7 @@ def choose(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: 
 def run_episodes(rule: Rule, stream: Stream, s: State, start: float) -> None:
     """Run every environment from its start to its end under one rule."""
     action = np.empty(len(stream.device_class), np.int64)
-    claimed = np.empty(len(stream.queue_len), np.int64)
+    claimed = np.empty(stream.can_run.shape[1], np.int64)
     for b in range(len(s.seed)):
         is_over = begin(stream, s, b, start)
         while not is_over:

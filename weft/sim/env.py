@@ -1,0 +1,244 @@
+"""Many copies of the queue view in one call: the environment learners train on.
+
+Same-step autoreset: where an episode ends, the observation is already that of the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.model.arrivals import Arrivals
+from weft.model.graph import Bools, Floats, Ints
+from weft.model.problem import Problem
+from weft.sim.events import (
+    COMPLETED,
+    EXPIRED,
+    JOB_TIME,
+    LAST_DONE,
+    NOW,
+    QUEUE_TIME,
+    SUM_JCT,
+    State,
+    Stream,
+    advance,
+    apply_action,
+    begin,
+    num_waiting,
+)
+from weft.sim.jit import announce, kernel
+from weft.sim.observe import FEATURE_VERSION, Sight, feature_names, num_features, observe, write_mask
+from weft.sim.random import keyed_uniform
+from weft.sim.streams import Rules, compile_stream, edge_probabilities, kind_names, new_state, num_branches
+
+REWARDS = ("queued", "in-system", "last-jct", "waiting")
+"""Queued tasks at the end of the interval; jobs in system; time of the last job done; queue time."""
+EPISODE, PROBABILITY, GAP = 4, 5, 3
+"""Streams of keyed draws; GAP is the model's stream of arrivals."""
+START = -1.0
+"""Where the clock of an episode starts."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A stream of jobs to learn on."""
+
+    problem: Problem
+    arrivals: Arrivals
+    rules: Rules = field(default_factory=Rules)
+    sight: Sight = field(default_factory=Sight)
+    reward: str = "queued"
+    reward_scale: float = 1e-3
+    low: float = 0.0
+    """The tracked branch's first probability is drawn from [low, high] for every episode;"""
+    high: float = 0.0
+    """low = high keeps it fixed."""
+    varies: bool = False
+    """Whether that probability is drawn at all, or the graph's own holds."""
+
+    def __post_init__(self) -> None:
+        if self.reward not in REWARDS:
+            raise InputError(f"expected one of {', '.join(REWARDS)}, got {self.reward!r}", field="reward")
+        if not 0 <= self.low <= self.high <= 1:
+            raise InputError(f"expected 0 <= low <= high <= 1, got {self.low} and {self.high}", field="low")
+        if self.arrivals.kind not in ("normal", "poisson", "periodic"):
+            raise InputError("expected a law that can be drawn anew for every episode", field="arrivals.kind")
+
+
+@kernel
+def _draw_episode(
+    s: State, b: int, seed: int, episode: int, gaps: Floats, law: Floats, edges: Ints
+) -> None:
+    """Key, probability and arrivals of one episode; a draw depends on nothing else.
+
+    ``gaps`` = mean, spread, kind (0 normal, 1 Poisson, 2 periodic); ``law`` = low, high of the
+    first probability of the edges ``edges`` (first, second), which may be empty.
+    """
+    key = np.int64(keyed_uniform(seed, EPISODE, b, episode, 0, 0) * 2.0**52)
+    s.seed[b] = key
+    if len(edges) > 0:
+        p = law[0] + (law[1] - law[0]) * keyed_uniform(key, PROBABILITY, 0, 0, 0, 0)
+        s.probability[b, edges[0]] = p
+        s.probability[b, edges[1]] = 1.0 - p
+    time = 0.0
+    for job in range(s.jobs[b]):
+        if gaps[2] == 2.0:
+            time += gaps[0]
+        else:
+            first = keyed_uniform(key, GAP, job, 0, 0, 0)
+            if gaps[2] == 1.0:
+                time -= gaps[0] * np.log1p(-first)
+            else:
+                second = keyed_uniform(key, GAP, job, 0, 0, 1)
+                time += gaps[0] + gaps[1] * np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)
+        at = job
+        while at > 0 and s.arrival[b, at - 1] > time:
+            s.arrival[b, at] = s.arrival[b, at - 1]
+            at -= 1
+        s.arrival[b, at] = time
+
+
+@kernel
+def _start_all(
+    stream: Stream, sight: Sight, s: State, episode: Ints, seed: int, gaps: Floats, law: Floats, edges: Ints,
+    observation: Floats, mask: Bools,
+) -> None:  # fmt: skip
+    for b in range(len(episode)):
+        _draw_episode(s, b, seed, episode[b], gaps, law, edges)
+        begin(stream, s, b, START)
+        observe(stream, sight, s, b, observation[b])
+        write_mask(stream, s, b, mask[b])
+
+
+@kernel
+def _step_all(
+    stream: Stream, sight: Sight, s: State, episode: Ints, seed: int, gaps: Floats, law: Floats, edges: Ints,
+    actions: Ints, reward_kind: int, reward_scale: float, full_jobs: int,
+    observation: Floats, mask: Bools, reward: Floats, done: Bools, elapsed: Floats, ended: Floats,
+) -> None:  # fmt: skip
+    """One decision in every environment; ``ended`` gets the mean job time of ended episodes."""
+    for b in range(len(episode)):
+        before, job_time, queue_time = s.total[b, NOW], s.total[b, JOB_TIME], s.total[b, QUEUE_TIME]
+        expired, completed = s.count[b, EXPIRED], s.count[b, COMPLETED]
+        apply_action(stream, s, b, actions[b])
+        is_over = advance(stream, s, b)
+        passed = s.total[b, NOW] - before
+        value = 0.0
+        if reward_kind == 0:
+            value = -passed * num_waiting(s, b)
+        elif reward_kind == 1:
+            value = job_time - s.total[b, JOB_TIME]
+        elif reward_kind == 3:
+            value = queue_time - s.total[b, QUEUE_TIME]
+        elif s.count[b, COMPLETED] > completed:
+            job = s.count[b, LAST_DONE]
+            value = s.arrival[b, job] - s.finish[b, job]
+        reward[b] = value * reward_scale - (1.0 if s.count[b, EXPIRED] > expired else 0.0)
+        done[b] = is_over
+        elapsed[b] = passed
+        ended[b] = np.nan
+        if is_over:
+            ended[b] = s.total[b, SUM_JCT] / max(1, s.count[b, COMPLETED] + s.count[b, EXPIRED])
+            episode[b] += 1
+            s.jobs[b] = full_jobs
+            _draw_episode(s, b, seed, episode[b], gaps, law, edges)
+            begin(stream, s, b, START)
+        observe(stream, sight, s, b, observation[b])
+        write_mask(stream, s, b, mask[b])
+
+
+class QueueEnv:
+    """A batch of streams; see :class:`Setup`. Buffers are updated in place by ``reset`` and ``step``."""
+
+    def __init__(self, setup: Setup, num_envs: int, seed: int = 0, *, staggered: bool = True) -> None:
+        announce()
+        self.setup = setup
+        self.stream = compile_stream(setup.problem, setup.rules)
+        self.num_envs = num_envs
+        self.num_heads, num_kinds = self.stream.can_run.shape
+        self.num_choices = num_kinds + 1
+        branches = num_branches(self.stream)
+        self.num_features = num_features(setup.sight, num_kinds, self.num_heads, branches)
+        self.feature_names = feature_names(
+            setup.sight, list(kind_names(setup.problem)), self.num_heads, branches
+        )
+        self.feature_version = FEATURE_VERSION
+        self.observation = np.zeros((num_envs, self.num_features), np.float32)
+        self.mask = np.zeros((num_envs, self.num_heads, self.num_choices), np.bool_)
+        self.reward = np.zeros(num_envs, np.float32)
+        self.done = np.zeros(num_envs, np.bool_)
+        self.elapsed = np.zeros(num_envs, np.float32)
+        self.ended = np.zeros(num_envs, np.float32)
+        self._staggered = staggered
+        self._state = new_state(
+            self.stream, num_envs, setup.arrivals.count, edge_probabilities(setup.problem)
+        )
+        self._gaps = np.array(
+            [
+                setup.arrivals.gap,
+                setup.arrivals.spread,
+                float(("normal", "poisson", "periodic").index(setup.arrivals.kind)),
+            ]
+        )
+        self._law = np.array([setup.low, setup.high])
+        self._edges = _varied_edges(self.stream) if setup.varies else np.zeros(0, np.int64)
+        self.reset(seed)
+
+    def reset(self, seed: int) -> None:
+        """Start every environment anew; with staggering, first episodes have different lengths."""
+        self._seed = seed
+        self._episode = np.zeros(self.num_envs, np.int64)
+        jobs = self.setup.arrivals.count
+        self._state.jobs[:] = jobs
+        if self._staggered:
+            self._state.jobs[:] = np.maximum(1, jobs * np.arange(1, self.num_envs + 1) // self.num_envs)
+        _start_all(
+            self.stream, self.setup.sight, self._state, self._episode, seed, self._gaps, self._law,
+            self._edges, self.observation, self.mask,
+        )  # fmt: skip
+
+    def step(self, actions: Ints) -> tuple[np.ndarray, np.ndarray]:
+        """One decision everywhere; returns reward and done."""
+        _step_all(
+            self.stream, self.setup.sight, self._state, self._episode, self._seed, self._gaps, self._law,
+            self._edges, actions, REWARDS.index(self.setup.reward), self.setup.reward_scale,
+            self.setup.arrivals.count, self.observation, self.mask, self.reward, self.done, self.elapsed,
+            self.ended,
+        )  # fmt: skip
+        if self._state.overflow.any():
+            raise InputError("more jobs at once than the environment has room for", field="arrivals")
+        return self.reward, self.done
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """A copy of everything that changes."""
+        arrays = {f"state.{name}": value.copy() for name, value in self._state._asdict().items()}
+        for name in ("observation", "mask", "reward", "done", "elapsed", "ended"):
+            arrays[name] = getattr(self, name).copy()
+        arrays["episode"] = self._episode.copy()
+        arrays["seed"] = np.array([self._seed], np.int64)
+        return arrays
+
+    def restore(self, snapshot: dict[str, np.ndarray]) -> None:
+        """Go back to a snapshot."""
+        for name, value in self._state._asdict().items():
+            value[...] = snapshot[f"state.{name}"]
+        for name in ("observation", "mask", "reward", "done", "elapsed", "ended"):
+            getattr(self, name)[...] = snapshot[name]
+        self._episode[...] = snapshot["episode"]
+        self._seed = int(snapshot["seed"][0])
+
+    @property
+    def state(self) -> Any:
+        """The kernel's state, for rules and statistics."""
+        return self._state
+
+
+def _varied_edges(stream: Stream) -> Ints:
+    """The two edges of the first tracked branch."""
+    edges = np.flatnonzero(stream.choice == 0)
+    if len(edges) != 2:
+        raise InputError(f"expected a tracked branch of two edges to vary, got {len(edges)}", field="tracked")
+    return edges.astype(np.int64)

@@ -1,0 +1,170 @@
+"""Streams of jobs laid out for the event kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.model.graph import ALWAYS, Floats, Ints, TaskGraph
+from weft.model.problem import Problem
+from weft.sim.events import NUM_COUNTS, NUM_TOTALS, State, Stream
+
+INFINITE = float("inf")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules of the game that are neither graph nor cluster."""
+
+    expiry: float = INFINITE
+    """A queued task whose job is older than this is dropped, and the job counts with this time."""
+    idle_block: float = 0.0
+    """How long an idle decision blocks its device; 0: until the next event."""
+    forget: float = 1.0
+    """Weight of older outcomes in the running estimate of a branch, per new outcome."""
+    peeks: bool = False
+    """Whether the outcome of a branch counts from the start of its task instead of its end."""
+    tracked: tuple[str, ...] | None = None
+    """Tasks whose branches are estimated, the first being the one that drifts; None: all, in order."""
+
+    def __post_init__(self) -> None:
+        if not self.expiry > 0:
+            raise InputError(f"expected a time > 0, got {self.expiry}", field="expiry")
+        if not 0 <= self.idle_block < INFINITE:
+            raise InputError(f"expected a time >= 0, got {self.idle_block}", field="idle_block")
+        if not 0 < self.forget <= 1:
+            raise InputError(f"expected a weight in (0, 1], got {self.forget}", field="forget")
+
+
+def compile_stream(problem: Problem, rules: Rules | None = None) -> Stream:
+    """Lay out the graphs of a problem (one per job, as templates) and its devices.
+
+    A device with several slots becomes several devices of one slot.
+    """
+    rules = rules or Rules()
+    graphs = [job.graph for job in problem.jobs]
+    kinds = tuple(dict.fromkeys(kind for g in graphs for kind in g.kinds))
+    index = {kind: k for k, kind in enumerate(kinds)}
+    sizes = [g.num_tasks for g in graphs]
+    kind = np.concatenate([np.array([index[k] for k in g.kinds], np.int64)[g.kind] for g in graphs])
+    succ_ptr = np.concatenate(
+        [[0], np.cumsum(np.concatenate([np.diff(g.successor_pointer) for g in graphs]))]
+    ).astype(np.int64)
+    devices = np.repeat(np.arange(problem.cluster.num_devices), problem.cluster.slots)
+    device_class = problem.cluster.device_class[devices].astype(np.int64)
+    batch = problem.cluster.class_column("batch")[device_class].astype(np.int64)
+    run = np.ascontiguousarray(problem.run_times)
+    return Stream(
+        graph_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        kind=kind,
+        run=run.copy(),
+        num_in=np.concatenate([np.diff(g.predecessor_pointer) for g in graphs]).astype(np.int64),
+        succ_ptr=succ_ptr,
+        succ=np.concatenate([g.targets for g in graphs]).astype(np.int64),
+        group=np.concatenate([g.branch for g in graphs]).astype(np.int64),
+        choice=np.concatenate([_choices(g, rules) for g in graphs]),
+        device_class=device_class,
+        batch=batch,
+        can_run=_can_run(run, kind, len(kinds), device_class),
+        expiry=float(rules.expiry),
+        idle_block=float(rules.idle_block),
+        forget=float(rules.forget),
+        peeks=bool(rules.peeks),
+    )
+
+
+def kind_names(problem: Problem) -> tuple[str, ...]:
+    """Names of the kinds in the order of the queues."""
+    return tuple(dict.fromkeys(kind for job in problem.jobs for kind in job.graph.kinds))
+
+
+def _can_run(run: Floats, kind: Ints, num_kinds: int, device_class: Ints) -> np.ndarray:
+    can = np.zeros((run.shape[1], num_kinds), np.bool_)
+    for k in range(num_kinds):
+        can[:, k] = np.isfinite(run[kind == k]).all(axis=0)
+    return np.ascontiguousarray(can[device_class])
+
+
+def _choices(graph: TaskGraph, rules: Rules) -> Ints:
+    """Number of the tracked branch each edge belongs to, -1 for none."""
+    choice = np.full(graph.num_edges, -1, np.int64)
+    found: dict[tuple[int, int], int] = {}
+    if rules.tracked is not None:
+        for name in rules.tracked:
+            if name not in graph.index:
+                raise InputError(f"no task {name!r} in graph {graph.name!r}", field="tracked")
+            found[graph.index[name], 0] = len(found)
+    for e in range(graph.num_edges):
+        if graph.branch[e] == ALWAYS:
+            continue
+        key = (int(graph.sources[e]), int(graph.branch[e]))
+        if key not in found and rules.tracked is None:
+            found[key] = len(found)
+        choice[e] = found.get(key, -1)
+    return choice
+
+
+def num_branches(stream: Stream) -> int:
+    """Number of tracked branches."""
+    return int(stream.choice.max(initial=-1)) + 1
+
+
+def edge_probabilities(problem: Problem) -> Floats:
+    """Branch probabilities of all edges, as the graphs state them."""
+    return np.concatenate([job.graph.probability for job in problem.jobs])
+
+
+def new_state(
+    stream: Stream,
+    num_envs: int,
+    num_jobs: int,
+    probability: Floats,
+    *,
+    slots: int = 1024,
+    room: int = 1024,
+    traced: bool = False,
+    knots: int = 0,
+    mixed: bool = False,
+) -> State:
+    """Empty state for this many environments; ``slots`` bounds the spread of jobs alive at once."""
+    num_devices, num_kinds = stream.can_run.shape
+    max_nodes = int(np.diff(stream.graph_ptr).max())
+    slots = min(slots, num_jobs)
+    running = int(stream.batch.sum()) + 1
+
+    def ints(*shape: int) -> Ints:
+        return np.zeros((num_envs, *shape), np.int64)
+
+    def floats(*shape: int) -> Floats:
+        return np.zeros((num_envs, *shape))
+
+    return State(
+        seed=ints(),
+        jobs=np.full(num_envs, num_jobs, np.int64),
+        arrival=floats(num_jobs),
+        graph=ints(num_jobs if mixed else 0),
+        trace=ints(num_jobs if traced else 0, max_nodes),
+        probability=np.tile(probability, (num_envs, 1)),
+        drift_time=floats(knots),
+        drift_value=floats(knots),
+        finish=floats(num_jobs),
+        open_edges=ints(slots, max_nodes),
+        stack=ints(max_nodes + 1),
+        open_tasks=ints(slots),
+        queue=ints(num_kinds, room),
+        queued=ints(num_kinds),
+        event_time=floats(running),
+        event_item=ints(running),
+        free_at=floats(num_devices),
+        running_kind=ints(num_devices),
+        running_size=ints(num_devices),
+        device_busy=floats(num_devices),
+        device_batches=ints(num_devices),
+        device_tasks=ints(num_devices),
+        seen=floats(num_branches(stream), 2),
+        count=ints(NUM_COUNTS),
+        total=floats(NUM_TOTALS),
+        overflow=np.zeros(num_envs, np.bool_),
+    )
