@@ -171,6 +171,65 @@ def test_compare_table_marks_the_winner(weft: Weft) -> None:
     assert "37 tasks on 6 devices" in out
 
 
+def test_compare_marks_makespans_that_differ_by_rounding_only() -> None:
+    from weft.cli.comparing import Row, _judged
+
+    rows = [Row("f", "a", m, 1.0, "area", 0.0, None, 0, 0.0, True, "s") for m in (0.3, 0.1 + 0.2, 0.31)]
+    assert [row.best for row in _judged(rows, None)] == [True, True, False]
+
+
+def test_next_command_asks_about_the_same_problem(beside_examples: Weft, tmp_path: Path) -> None:
+    shutil.copy(PIPELINE, tmp_path / "my flow.json")
+    words = ("my flow.json", "--cluster", "gpu-mix-8", "--ccr", "2", "--no-copies", "--seed", "3")
+    for verb in ("schedule", "compare"):
+        ran = beside_examples(verb, *words, *(("-s", "heft") if verb == "compare" else ()))
+        _, _, command = ran.err.partition("next: ")
+        assert shlex.split(command)[2 : 2 + len(words)] == list(words)
+
+
+def test_next_command_quotes_a_file_that_was_made(weft: Weft) -> None:
+    ran = weft("generate", "chain", "--size", "3", "--out", "my chain.json")
+    assert ran.err == "next: weft schedule 'my chain.json' --cluster gpu-mix-8\n"
+
+
+def test_chart_that_cannot_be_drawn_is_refused_before_planning(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.cli.plan.load", pytest.fail)
+    for words, option in ((("schedule", "--gantt"), "--gantt"), (("gantt", "--out"), "--out")):
+        ran = weft(words[0], *ON_CLUSTER, words[1], "plan.gif")
+        assert (ran.code, ran.err) == (
+            2,
+            f"weft: {option}: expected a path that ends in .png or .svg, got 'plan.gif'\n",
+        )
+
+
+def test_help_names_every_verb_in_whole_sentences(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "..." not in weft("--help").out.partition("Commands:")[2]
+
+
+def test_table_keeps_words_whole_in_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rich.console import Console
+
+    monkeypatch.setattr(output, "console", lambda: Console(width=30, markup=False))
+    numeric = ("makespan [s]", "above bound", "busy")
+    table = output.table(["scheduler", *numeric], numeric, "a title that is longer than the table")
+    table.add_row("lookahead", "197.362", "25.4 %", "45.1 %")
+    output.show(table, spare=("busy",))
+    assert capsys.readouterr().out.splitlines() == [
+        "a title that is longer than the table",
+        "",
+        "            makespan   above",
+        " scheduler       [s]   bound",
+        " ────────────────────────────",
+        " lookahead   197.362  25.4 %",
+        "  left out in 30 columns: busy (--json has them)",
+    ]
+
+
 def test_compare_takes_several_files(weft: Weft) -> None:
     weft("generate", "chain", "--size", "5", "--out", "chain.json")
     rows = weft("compare", PIPELINE, "chain.json", "-c", CLUSTER, "-s", "heft", "--json").json["rows"]
@@ -265,6 +324,14 @@ def test_doctor_compile_warms_every_planner_without_extras(weft: Weft) -> None:
     found = weft("doctor", "--compile", "--json").json
     assert {"heft", "cpop", "peft"} <= set(found["warmed"])
     assert found["cache"]["compiled"] is True
+
+
+def test_doctor_compile_reaches_the_kernels_of_every_search() -> None:
+    from weft.sim import search, tabu
+
+    doctor.warm()
+    for kernel in (search.search_devices, search.search_lists, tabu.search):
+        assert kernel.signatures, kernel.__name__
 
 
 def test_init_counts_equal_gpus_and_names_their_class() -> None:

@@ -34,6 +34,11 @@ def test_evaluate_prints_a_table_with_the_best_marked_and_a_verdict():
     assert "not distinguishable" in done.stdout
 
 
+def test_evaluate_of_one_problem_says_problem():
+    done = weft("evaluate", "workflows", *SMALL, "--problems", "1")
+    assert done.stdout.splitlines()[0] == "workflows: 1 test problem"
+
+
 def test_evaluate_sweeps_with_one_table_per_cell():
     done = weft("evaluate", "workflows", *SMALL, "--set", "ccr=[0.5, 2]")
     assert "workflows, ccr=0.5: 3 test problems" in done.stdout

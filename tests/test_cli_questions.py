@@ -66,6 +66,12 @@ def test_whatif_table_shows_changes_in_percent(weft: Weft) -> None:
     assert "next: weft pareto" in ran.err
 
 
+def test_whatif_says_that_prices_are_missing(weft: Weft) -> None:
+    out = weft("whatif", PIPELINE, "--add", "station-1=1").out
+    assert "the cluster gives no price: cost is 0 everywhere" in out
+    assert "the cluster gives no watts: energy is 0 everywhere" in out
+
+
 def test_whatif_each_tries_every_class(weft: Weft) -> None:
     rows = weft("whatif", *ON_GPUS, "--each", "--json").json["rows"]
     assert len(rows) == 9

@@ -135,11 +135,12 @@ def warm(schedulers: tuple[str, ...] | None = None) -> tuple[str, ...]:
     from weft import catalog
     from weft.errors import InputError
 
+    few = 64  # evaluations: enough that every search goes beyond its first plans
     done = []
     for name in schedulers or tuple(catalog.PLANNERS):
         for problem in _tiny_problems():
             try:
-                catalog.schedule(problem, name, effort=1)
+                catalog.schedule(problem, name, effort=few)
             except InputError:
                 continue
             done.append(name)
@@ -147,7 +148,10 @@ def warm(schedulers: tuple[str, ...] | None = None) -> tuple[str, ...]:
 
 
 def _tiny_problems() -> tuple[Problem, ...]:
-    """One with transfers, one job shop: together they reach every kernel of the planners."""
+    """One with transfers, one job shop: together they reach every kernel of the planners.
+
+    Both optima lie above their bounds, so that no search ends before it has begun.
+    """
     from weft.model.cluster import Cluster, DeviceClass
     from weft.model.graph import TaskGraph
     from weft.model.problem import Problem
@@ -155,8 +159,10 @@ def _tiny_problems() -> tuple[Problem, ...]:
     graph = TaskGraph([1.0, 2.0, 3.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], 1.0, name="tiny")
     cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [1, 1], bandwidth=1.0)
     inf = float("inf")
-    times = [[1.0, inf], [inf, 2.0], [inf, 1.0], [3.0, inf]]
-    shop = TaskGraph([float("nan")] * 4, [0, 2], [1, 3], classes=("m0", "m1"), times=times, name="shop")
+    times = [[2.0, inf], [inf, 2.0], [3.0, inf], [1.0, inf], [inf, 3.0], [2.0, inf]]
+    shop = TaskGraph(
+        [float("nan")] * 6, [0, 1, 3, 4], [1, 2, 4, 5], classes=("m0", "m1"), times=times, name="shop"
+    )
     machines = Cluster.uniform([DeviceClass("m0"), DeviceClass("m1")], [1, 1])
     return Problem(graph, cluster), Problem(shop, machines)
 

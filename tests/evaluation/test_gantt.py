@@ -170,6 +170,20 @@ def test_terminal_draws_one_line_per_lane(copied: Schedule) -> None:
     ]
 
 
+def test_terminal_key_fits_the_width_and_tells_kinds_apart() -> None:
+    builder = GraphBuilder()
+    for k in range(12):
+        builder.task(f"t{k}", 1.0, kind=f"kind-{k}")
+    problem = Problem(builder.build(), Cluster.uniform([DeviceClass("cpu")], [1]))
+    starts = [float(k) for k in range(12)]
+    plan = Schedule(problem, list(range(12)), [0] * 12, starts, [start + 1.0 for start in starts])
+    lines = terminal(plan, 50).splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith("= kind-0"))
+    assert max(map(len, lines[first:])) <= 50
+    marks = [part.split(" ")[0] for line in lines[first:] for part in line.split("   ")]
+    assert len(marks) == len(set(marks)) == 13
+
+
 def test_terminal_shows_load_of_a_pool() -> None:
     lines = terminal(pooled([50, 100], [1.0, 1.0], 100), 34).splitlines()
     assert lines[1] == "pool-0 ▄▄▄▄▄▄▄▄▄▄██████████   75 %"

@@ -188,3 +188,9 @@ def test_cluster_document_refuses_a_node_that_is_not_together():
     cluster = make('[[device]]\nclass = "cpu"\ncount = 3').replaced(node=[0, 1, 0])
     with pytest.raises(InputError, match="devices of a node together"):
         cluster_document(cluster)
+
+
+def test_cluster_refuses_more_nodes_than_a_link_table_holds():
+    document = tomllib.loads(NODES.replace("count = 2", "count = 100000", 1))
+    with pytest.raises(InputError, match=r"node: expected at most 4096 nodes with links of their own"):
+        cluster_from_document(document)

@@ -91,6 +91,12 @@ def test_read_takes_bare_placements_without_job_and_copy(fork_problem: Problem):
     assert schedule_from_document({"placements": [GOOD]}, fork_problem).task.tolist() == [0]
 
 
+def test_schedule_of_no_tasks_survives_a_round_trip(tmp_path: Path, pair: Cluster):
+    problem = Problem(TaskGraph([]), pair)
+    write_schedule(Schedule(problem, [], [], [], []), tmp_path / "s.json")
+    assert len(read_schedule(tmp_path / "s.json", problem)) == 0
+
+
 def test_read_tells_jobs_apart(fork: TaskGraph, pair: Cluster):
     problem = Problem((Job(fork, "one"), Job(fork, "two")), pair)
     rows = [GOOD | {"job": "two"}, GOOD | {"job": "one", "device": "cpu-1"}]

@@ -80,3 +80,20 @@ def test_write_that_fails_keeps_the_old_content(tmp_path: Path, monkeypatch: pyt
 def test_write_into_a_missing_folder_is_one_line(tmp_path: Path):
     with pytest.raises(InputError, match="no such folder"):
         write_bytes(b"x", tmp_path / "none" / "out")
+
+
+def test_write_through_a_link_keeps_the_link(tmp_path: Path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_bytes(b"new", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_write_to_a_pipe_leaves_it_a_pipe(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_bytes(b"data", tmp_path / "pipe")
+    assert os.read(reader, 9) == b"data"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()

@@ -96,6 +96,11 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: DeviceClass("a", slots=0), "class a: slots: expected a whole number >= 1, got 0"),
     (lambda: DeviceClass("a", batch=1.5), "class a: batch: expected a whole number >= 1, got 1.5"),  # type: ignore[arg-type]
     (lambda: DeviceClass("a", slots=float("nan")), "class a: slots: expected a whole number >= 1, got nan"),  # type: ignore[arg-type]
+    (lambda: DeviceClass("a", slots=2**31), "class a: slots: expected at most 2147483647, got 2147483648"),
+    (
+        lambda: Cluster.uniform((DeviceClass("a"),), (2,), bandwidth=1e-320),
+        "links.bandwidth: expected a bandwidth of at least 1e-300, got 1e-320",
+    ),
     (lambda: DeviceClass("a", memory=0.0), "class a: memory: expected memory > 0, got 0.0"),
     (lambda: DeviceClass("a", price=-1.0), "class a: price: expected a finite number >= 0, got -1.0"),
     (

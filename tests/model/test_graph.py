@@ -95,6 +95,9 @@ def _unknown_parent() -> None:
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: TaskGraph([1.0, -1.0]), "tasks.t1.work: expected a finite number >= 0, got -1.0"),
     (lambda: TaskGraph([np.inf]), "tasks.t0.work: expected a finite number >= 0, got inf"),
+    (lambda: TaskGraph([1.0], slots=1.5), "slots: expected whole numbers"),
+    (lambda: TaskGraph([1.0], kind=[2**32]), "kind: expected numbers up to 2147483647"),
+    (lambda: TaskGraph([1.0], curves=[[np.inf]], curve=[0]), "curves: expected finite rates"),
     (lambda: TaskGraph([np.nan]), "tasks.t0.work: expected a run time (work, or times per class), got nan"),
     (lambda: TaskGraph([1.0], [0], [0]), "tasks.t0: the graph has a cycle: t0 -> t0"),
     (lambda: TaskGraph([1.0] * 2, [0, 1], [1, 0]), "the graph has a cycle: t0 -> t1 -> t0"),

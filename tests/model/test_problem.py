@@ -153,6 +153,12 @@ REFUSED: list[tuple[Callable[[], object], type[WeftError], str]] = [
 ]
 
 
+@pytest.mark.parametrize("graph", [TaskGraph([1e308] * 3), TaskGraph([1.0] * 2, [0], [1], [1e305])])
+def test_problem_refuses_times_whose_sum_no_number_can_hold(graph: TaskGraph):
+    with pytest.raises(InputError, match=r"run times and transfers may add up to .*, expected less than 1e"):
+        Problem(graph, Cluster.uniform((DeviceClass("cpu"),), (2,), bandwidth=1.0))
+
+
 @pytest.mark.parametrize(("make", "error", "text"), REFUSED, ids=[text for *_, text in REFUSED])
 def test_problem_refuses_bad_input_in_one_line(make: Callable[[], object], error: type[WeftError], text: str):
     with pytest.raises(error) as caught:

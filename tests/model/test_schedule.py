@@ -10,7 +10,7 @@ from weft.model.bounds import Bound
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Objective, Problem
-from weft.model.schedule import ABORTED, SKIPPED, Schedule
+from weft.model.schedule import ABORTED, EXPIRED, SKIPPED, Schedule
 
 
 @pytest.fixture
@@ -111,6 +111,15 @@ def test_schedule_misses_count_late_jobs():
     jobs = [Job(TaskGraph([2.0]), "a", deadline=2.0), Job(TaskGraph([2.0]), "b", deadline=3.0)]
     problem = Problem(jobs, Cluster.uniform((DeviceClass("cpu"),), (1,)))
     assert Schedule(problem, [0, 1], [0, 0], [0.0, 2.0], [2.0, 4.0]).misses == 1
+
+
+@pytest.mark.parametrize(("deadline", "misses"), [(9.0, 1), (None, 0)])
+def test_schedule_misses_count_jobs_that_expired(deadline: float | None, misses: int):
+    problem = Problem(
+        Job(TaskGraph([2.0, 2.0]), deadline=deadline), Cluster.uniform((DeviceClass("cpu"),), (1,))
+    )
+    plan = Schedule(problem, [0, 1], [0, -1], [0.0, 0.0], [2.0, 0.0], outcome=[0, EXPIRED])
+    assert plan.misses == misses
 
 
 @pytest.mark.parametrize(("starts", "index"), [((0.0, 1.0), 1.0), ((0.0, 5.0), 0.8)])

@@ -332,3 +332,17 @@ def test_validate_reads_many_rows():
     n = 20_000
     graph = TaskGraph(np.ones(n), np.arange(n - 1), np.arange(1, n), 1.0)
     assert validate(serial(Problem(graph, ONE))) == ()
+
+
+def test_validate_is_as_strict_where_releases_are_dates():
+    date = 1.7e9
+    problem = Problem(Job(TaskGraph([1.0, 1.0], [0], [1]), release=date), ONE)
+    good = Schedule(problem, [0, 1], [0, 0], [date, date + 1.0], [date + 1.0, date + 2.0])
+    assert rules(good) == []
+    assert rules(replace(good, start=[date, date + 0.5], finish=[date + 1.0, date + 1.5])) == [
+        "slots",
+        "precedence",
+    ]
+    assert rules(replace(good, start=[date - 0.5, date + 1.0], finish=[date + 0.5, date + 2.0])) == [
+        "release"
+    ]

@@ -104,3 +104,9 @@ def test_initial_rows_have_length_one_and_the_first_policy_is_even():
     np.testing.assert_allclose(np.linalg.norm(rows["policy.0.weight"], axis=1), 1.0, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(rows["policy.out.weight"], axis=1), 0.01, atol=1e-6)
     assert not rows["value.out.bias"].any()
+
+
+def test_nets_leave_the_global_random_state_alone():
+    before = torch.random.get_rng_state()
+    Mlp(TINY).initialise(torch.Generator().manual_seed(0))
+    assert torch.equal(torch.random.get_rng_state(), before)

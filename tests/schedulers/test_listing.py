@@ -8,6 +8,7 @@ import pytest
 import weft
 from weft.model import Cluster, DeviceClass, Problem, TaskGraph
 from weft.model.bounds import critical_path
+from weft.model.validate import validate
 from weft.schedulers.listing import HeftAppend, Peft, critical_tasks, heft_rank
 from weft.sim.arrays import compile_problem
 from weft.sim.planning import downward_rank, optimistic_cost
@@ -154,3 +155,13 @@ def test_peft_with_zero_table_selects_like_heft(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(listing, "optimistic_cost", lambda a: np.zeros(a.run.shape))
     monkeypatch.setattr(listing, "list_order", lambda a, _: np.argsort(-rank, kind="stable"))
     assert Peft().plan(A).makespan == 80
+
+
+def test_tdca_has_room_for_a_chain_copied_to_every_device() -> None:
+    chain, leaves = 30, 40
+    sources = [*range(chain - 1), *[chain - 1] * leaves]
+    graph = TaskGraph([1.0] * chain + [50.0] * leaves, sources, range(1, chain + leaves), 1e3)
+    problem = Problem(graph, Cluster.uniform((DeviceClass("cpu"),), (16,), bandwidth=1.0))
+    schedule = weft.schedule(problem, "tdca").schedule
+    assert validate(schedule) == ()
+    assert schedule.makespan == 180

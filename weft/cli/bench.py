@@ -106,7 +106,7 @@ def bench(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Measure a scheduler on a benchmark set, against the best known makespans."""
+    """Measure a scheduler on a benchmark set, gap to the best known."""
     from weft.evaluation.instances import suite
 
     limit = (opt.parse_duration(budget), _effort(effort, samples))

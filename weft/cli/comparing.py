@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,7 @@ def _judged(rows: list[Row], heft: float | None) -> tuple[Row, ...]:
         replace(
             row,
             vs_heft_percent=100.0 * (row.makespan / heft - 1.0) if heft else None,
-            best=row.valid and row.makespan == shortest,
+            best=row.valid and shortest is not None and math.isclose(row.makespan, shortest, rel_tol=1e-9),
         )
         for row in rows
     )

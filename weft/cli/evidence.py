@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -60,13 +61,13 @@ def evaluate(
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
     as_json: opt.Json = False,
 ) -> None:
-    """Compare schedulers on the same problems and seeds, with intervals and tests."""
+    """Compare schedulers on many problems, with intervals and tests."""
     from weft.evaluation.evaluate import evaluate as run
 
     cells = _cells(what, settings or [], cluster)
     names = tuple(opt.split_names(schedulers)) or cells[0].recipe.schedulers
     asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
-    with _counting(f"{asked.num_rows} rows") as progress:
+    with _counting(output.count(asked.num_rows, "row")) as progress:
         found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)
     if as_json:
         output.emit(output.document("evaluate", seed, _fields(found)))
@@ -162,7 +163,7 @@ def _show_cell(found: Evaluation, cell: str) -> None:
     table = output.table(headers, numeric, output.safe(_title(found, cell)))
     for name in found.sweep.schedulers:
         main = summary[name, found.metric]
-        is_best = main.mean == best
+        is_best = math.isclose(main.mean, best, rel_tol=1e-9)
         table.add_row(
             "*" if is_best else "",
             name,
@@ -175,14 +176,15 @@ def _show_cell(found: Evaluation, cell: str) -> None:
             "baseline" if name == found.baseline else _verdict(verdicts.get(name)),
             style="bold" if is_best else None,
         )
-    output.show(table)
+    output.show(table, spare=("speedup", "slr", "planned in"))
 
 
 def _title(found: Evaluation, cell: str) -> str:
     sweep = found.sweep
     where = f", {cell}" if cell else ""
     seeds = f" x {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
-    return f"{sweep.cells[0].name}{where}: {sweep.num_problems} {sweep.split} problems{seeds}"
+    problems = output.count(sweep.num_problems, f"{sweep.split} problem")
+    return f"{sweep.cells[0].name}{where}: {problems}{seeds}"
 
 
 def _interval(summary: Summary) -> str:
@@ -263,7 +265,7 @@ def recipes(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the recipes, or print one to change and use: weft recipes --show NAME > my.toml."""
+    """List the recipes of scenarios, or print one to change and use."""
     from weft.scenarios import read_recipe, recipe_names, recipe_text
 
     if show is not None:

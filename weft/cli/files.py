@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -143,7 +144,7 @@ def _write(
         output.emit(output.document(verb, seed, {**own, **found}))
         return
     output.say(f"{output.safe(graph.name)}: {graph.num_tasks} tasks, {graph.num_edges} edges: wrote {out}")
-    output.next_command(f"weft schedule {out} --cluster gpu-mix-8")
+    output.next_command(f"weft schedule {shlex.quote(str(out))} --cluster gpu-mix-8")
 
 
 def init(
@@ -170,4 +171,4 @@ def init(
     gpus = ", ".join(f"{gpu.count} x {gpu.model}" for gpu in found.gpus) or "no NVIDIA GPU"
     memory = output.size(found.memory)
     output.say(f"{found.num_cpus} processors, {memory} of memory, {gpus}: wrote {out}")
-    output.next_command(f"weft schedule FILE --cluster {out}")
+    output.next_command(f"weft schedule FILE --cluster {shlex.quote(str(out))}")

@@ -83,6 +83,7 @@ def gantt(
     as_json: opt.Json = False,
 ) -> None:
     """Draw a schedule: as a picture, or in the terminal."""
+    opt.check_chart(out, "--out")
     problem = plan.load(file, cluster, ccr, copies)
     names = [scheduler] if schedule is not None else opt.split_names([scheduler])
     drawn = [_planned_or_read(problem, schedule, name, seed) for name in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +48,24 @@ def parse_duration(text: str | None, field: str = "--budget") -> float | None:
     if match is None or match[2] not in _UNITS:
         raise InputError(f"expected a time such as 2s, 500ms or 1m, got {text!r}", field=field)
     return float(match[1]) * _UNITS[match[2]]
+
+
+def check_chart(path: Path | None, field: str, what: str = "a Gantt chart") -> None:
+    """Refuse a picture that cannot be drawn, before a long plan is made for it."""
+    from weft.evaluation.gantt import check_path
+
+    if path is not None:
+        check_path(path, field, what)
+
+
+def again(file: Path, cluster: str | None, ccr: float | None, copies: bool, seed: int) -> str:
+    """The arguments that put the same problem to another verb, ready to paste into a shell."""
+    words = [str(file)]
+    words += [] if cluster is None else ["--cluster", cluster]
+    words += [] if ccr is None else ["--ccr", f"{ccr:g}"]
+    words += [] if copies else ["--no-copies"]
+    words += ["--seed", str(seed)] if seed else []
+    return shlex.join(words)
 
 
 def split_names(values: list[str] | None) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,19 +129,53 @@ def table(headers: Sequence[str], numeric: Sequence[str] = (), title: str | None
 
     made = Table(box=box.SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left")
     for header in headers:
-        made.add_column(header, justify="right" if header in numeric else "left", overflow="fold")
+        is_number = header in numeric
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        made.add_column(header, justify=justify, overflow="fold", no_wrap=is_number)
     return made
 
 
-def show(made: Table) -> None:
-    """Print a table without trailing blanks."""
+def show(made: Table, spare: Sequence[str] = ()) -> None:
+    """Print a table without trailing blanks; on a narrow terminal without its ``spare`` columns."""
     screen = console()
-    if screen.is_terminal:
-        screen.print(made)
-        return
+    title, made.title = made.title, None
+    left_out = _fit(made, screen.width, spare)
     with screen.capture() as captured:
         screen.print(made)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()).strip("\n"))
+    lines = "\n".join(line.rstrip() for line in captured.get().splitlines()).strip("\n")
+    print(f"{title}\n\n{lines}" if title else lines)
+    if left_out:
+        print(f"  left out in {screen.width} columns: {', '.join(left_out)} (--json has them)")
+
+
+def _fit(made: Table, width: int, spare: Sequence[str]) -> list[str]:
+    """Make a table narrower until it fits: headers of several lines, less padding, fewer columns."""
+    left_out: list[str] = []
+    if _width(made) <= width:
+        return left_out
+    made.padding = (0, 1, 0, 0)
+    for column in made.columns:
+        if column.no_wrap:
+            column.header = str(column.header).strip().replace(" ", "\n")
+    names = {name: name.strip().replace(" ", "\n") for name in spare}
+    for name, header in names.items():
+        if _width(made) > width:
+            made.columns = [column for column in made.columns if column.header not in (name, header)]
+            left_out.append(name)
+    return left_out
+
+
+def _width(made: Table, least: int = 24) -> int:
+    """Columns a table needs: numbers whole, text that may be broken at least so many."""
+    from rich.cells import cell_len
+
+    _, right, _, left = made.padding
+    total = 1
+    for column in made.columns:
+        lines = [line for cell in (column.header, *column.cells) for line in str(cell).split("\n")]
+        need = max(map(cell_len, lines))
+        total += (need if column.no_wrap else min(need, least)) + left + right + 1
+    return total
 
 
 @contextmanager

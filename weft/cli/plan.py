@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,7 +66,7 @@ def schedule(
     noise: Annotated[
         float | None,
         typer.Option(
-            "--noise", metavar="CV", min=0, help="Replay the plan with run times that vary so much."
+            "--noise", metavar="CV", min=0, help="Replay the plan with run times that vary: 0.3 is by 30 %."
         ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --noise.")] = 50,
@@ -76,6 +77,7 @@ def schedule(
     from weft.io.files import schedule_document, write_schedule
 
     seconds = opt.parse_duration(budget)
+    opt.check_chart(gantt, "--gantt")
     result = make(load(file, cluster, ccr, copies), scheduler, seed, seconds, effort)
     valid = is_valid(result.schedule)
     if out is not None:
@@ -95,8 +97,7 @@ def schedule(
     for path in (out, gantt):
         if path is not None:
             output.note(f"wrote {path}")
-    where = "" if cluster is None else f" --cluster {cluster}"
-    output.next_command(f"weft compare {file}{where}")
+    output.next_command(f"weft compare {opt.again(file, cluster, ccr, copies, seed)}")
 
 
 def draw(result: Result, path: Path) -> None:
@@ -194,9 +195,9 @@ def compare(
         return
     for comparison in done:
         comparing.show(comparison)
-    where = "" if cluster is None else f" --cluster {cluster}"
     best = next((row.scheduler for row in done[0].rows if row.best), "heft")
-    output.next_command(f"weft gantt {files[0]}{where} --scheduler {best} --out gantt.png")
+    question = opt.again(files[0], cluster, ccr, copies, seed)
+    output.next_command(f"weft gantt {question} --scheduler {shlex.quote(best)} --out gantt.png")
 
 
 def validate(

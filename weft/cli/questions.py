@@ -64,7 +64,7 @@ def whatif(
     copies: opt.Copies = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Say what more or fewer devices would do to makespan, cost and energy."""
+    """Say what more or fewer devices would change."""
     from weft.evaluation import whatif as asking
 
     changes = _changes(add, remove)
@@ -79,8 +79,7 @@ def whatif(
         output.emit(output.document("whatif", seed, fields))
         return
     _show_changes(answer, problem, scheduler)
-    where = "" if cluster is None else f" --cluster {cluster}"
-    output.next_command(f"weft pareto {file}{where}")
+    output.next_command(f"weft pareto {opt.again(file, cluster, ccr, copies, seed)}")
 
 
 def _changes(add: list[str] | None, remove: list[str] | None) -> list[Change]:
@@ -132,7 +131,8 @@ def _show_changes(answer: Answer, problem: Problem, scheduler: str) -> None:
         busy = output.percent(100.0 * row.utilisation)
         bound = output.number(row.lower_bound)
         table.add_row(output.safe(row.change), str(row.devices), *cells, busy, bound)
-    output.show(table)
+    output.show(table, spare=("busy", "devices", f"bound [{unit}]"))
+    _name_missing(problem)
     for skipped in answer.skipped:
         output.say(f"  {output.safe(skipped.change)} left out: {output.safe(skipped.reason)}")
 
@@ -155,9 +155,10 @@ def pareto(
     copies: opt.Copies = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Find the parts of a cluster that trade makespan, cost and energy best."""
+    """Find the plans no other beats in makespan, cost and energy."""
     from weft.evaluation import pareto as trading
 
+    opt.check_chart(plot, "--plot", "a chart of the Pareto front")
     names = opt.split_names(schedulers) or TRADERS.split(",")
     problem = plan.load(file, cluster, ccr, copies)
     make = _maker(names, seed, None, None)
@@ -171,8 +172,7 @@ def pareto(
     _show_front(found, problem)
     if plot is not None:
         output.note(f"wrote {plot}")
-    where = "" if cluster is None else f" --cluster {cluster}"
-    output.next_command(f"weft whatif {file}{where} --each")
+    output.next_command(f"weft whatif {opt.again(file, cluster, ccr, copies, seed)} --each")
 
 
 def _teller() -> Callable[[int, int], None]:
@@ -214,15 +214,20 @@ def _show_front(found: Exploration, problem: Problem) -> None:
     output.say(
         f"{len(found.points)} plans on {parts} of the cluster, {found.num_infeasible} cannot run it all"
     )
-    classes = problem.cluster.classes
-    for word, is_given in (
-        ("price", any(c.price for c in classes)),
-        ("watts", any(c.watts or c.idle_watts for c in classes)),
-    ):
-        if not is_given:
-            output.say(f"  the cluster gives no {word}: that column is 0 everywhere")
+    _name_missing(problem)
     for name, reason in found.skipped.items():
         output.say(f"  {name} left out: {output.safe(reason)}")
+
+
+def _name_missing(problem: Problem) -> None:
+    """Say which column of cost and energy is empty, and what the cluster file lacks for it."""
+    classes = problem.cluster.classes
+    for column, word, is_given in (
+        ("cost", "price", any(c.price for c in classes)),
+        ("energy", "watts", any(c.watts or c.idle_watts for c in classes)),
+    ):
+        if not is_given:
+            output.say(f"  the cluster gives no {word}: {column} is 0 everywhere")
 
 
 def under_noise(schedule: Schedule, noise: float, seeds: int, seed: int) -> tuple[Robustness, Floats]:

@@ -25,7 +25,7 @@ HATCHES = ("", "....", "xx", "oo")
 """Added to the colours when there are more kinds than colours."""
 COPY_HATCH = "/////"
 IDLE = "#EFEFEF"
-SYMBOLS = "=#%@+*&$"
+SYMBOLS = "=#%@+*&$-:;?!/<>"
 POOL = 16
 """A device with more slots than this is drawn as a pool: a high lane of thin bars."""
 MOST_LINES = 8
@@ -122,6 +122,16 @@ def _quality(schedule: Schedule) -> str:
 # -- figures --------------------------------------------------------------------------------------
 
 
+def check_path(path: str | Path, field: str = "path", what: str = "a Gantt chart") -> None:
+    """Refuse a chart that cannot be drawn; worth asking before a long plan is made for it."""
+    if Path(path).suffix.lower() not in (".png", ".svg"):
+        raise InputError(f"expected a path that ends in .png or .svg, got {str(path)!r}", field=field)
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise MissingExtra("matplotlib", "plot", what) from None
+
+
 def draw(schedule: Schedule, path: str | Path, *, title: str | None = None) -> None:
     """Write one schedule as a chart; the suffix of ``path`` (.png or .svg) says the format."""
     several([(title or schedule.problem.name, schedule)], path)
@@ -129,15 +139,12 @@ def draw(schedule: Schedule, path: str | Path, *, title: str | None = None) -> N
 
 def several(schedules: Sequence[tuple[str, Schedule]], path: str | Path) -> None:
     """Write titled schedules below one another on one time axis."""
-    if Path(path).suffix.lower() not in (".png", ".svg"):
-        raise InputError(f"expected a path that ends in .png or .svg, got {str(path)!r}", field="path")
+    check_path(path)
     if not schedules:
         raise InputError("expected at least one schedule, got none", field="schedules")
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot", "a Gantt chart") from None
+    import matplotlib
+    from matplotlib.figure import Figure
+
     units = [float(_offsets(plan)[-1]) for _, plan in schedules]
     lane = min(0.4, 12.0 / sum(units))
     height = lane * sum(units) + 0.9 * len(units) + 0.8
@@ -289,7 +296,7 @@ def terminal(schedule: Schedule, width: int = 100, *, markup: bool = False) -> s
             lines.append(f"{ends[0]:<{margin}}{_paint(text, mark, markup)}{ends[1]}")
     scale = schedule.makespan / cells
     lines += [" " * margin + line for line in _axis(schedule, cells, scale)]
-    return "\n".join([*lines, _key(schedule, markup)])
+    return "\n".join([*lines, *_key(schedule, width, markup)])
 
 
 def _canvas(schedule: Schedule, cells: int) -> tuple[list[list[list[str]]], list[list[list[int]]]]:
@@ -310,7 +317,7 @@ def _canvas(schedule: Schedule, cells: int) -> tuple[list[list[list[str]]], list
             load[d] += (high - low) * np.clip(np.minimum(edges + 1, x1) - np.maximum(edges, x0), 0, 1)
             continue
         is_copy = bool(schedule.copy[row] > 0)
-        symbol = "~" if is_copy else SYMBOLS[key % 8]
+        symbol = "~" if is_copy else SYMBOLS[key % len(SYMBOLS)]
         text = _bar_text(schedule.placement(row).task, right - left, symbol)
         for lane in range(low, high):
             canvas[d][lane][left:right] = text if lane == low else [symbol] * (right - left)
@@ -345,17 +352,29 @@ def _axis(schedule: Schedule, cells: int, scale: float) -> list[str]:
     return [f"{''.join(line).rstrip()} {unit}", " " * at + "^ lower bound"]
 
 
-def _key(schedule: Schedule, markup: bool, most: int = 16) -> str:
-    names = _labels(schedule)[0]
-    parts = []
-    for k, name in enumerate(names[:most]):
-        text = _escape(f" {name} ", markup)[:-1]  # a backslash at the very end would be doubled
-        parts.append(_paint([SYMBOLS[k % 8]], [k], markup) + text)
+def _key(schedule: Schedule, width: int, markup: bool) -> list[str]:
+    """What the marks mean, in lines of at most ``width`` columns where names allow it."""
+    names, most = _labels(schedule)[0], len(SYMBOLS)
+    parts = [(SYMBOLS[k], k, f" {name}") for k, name in enumerate(names[:most])]
     if len(names) > most:
-        parts.append(f"and {len(names) - most} more")
-    copies = ["~ copy of a task"] if schedule.num_copies else []
-    pools = (schedule.problem.cluster.slots > MOST_LINES).any()
-    return "   ".join([*parts, *copies, ". idle", *(["▁ to █ share of the slots in use"] if pools else [])])
+        parts.append(("", -1, f"and {len(names) - most} more"))
+    if schedule.num_copies:
+        parts.append(("~", -1, " copy of a task"))
+    parts.append((".", -1, " idle"))
+    if (schedule.problem.cluster.slots > MOST_LINES).any():
+        parts.append(("▁", -1, " to █ share of the slots in use"))
+    lines, used = [""], 0
+    for symbol, mark, text in parts:
+        size = len(symbol) + len(text)
+        if used and used + 3 + size > width:
+            lines.append("")
+            used = 0
+        gap = "   " if used else ""
+        # a blank after the name is escaped with it: a backslash at the very end would be doubled
+        shown = _escape(f"{text} ", markup)[:-1]
+        lines[-1] += gap + _paint(symbol, [mark] * len(symbol), markup) + shown
+        used += len(gap) + size
+    return lines
 
 
 def _escape(text: str, markup: bool) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "weft/cluster/1"
 MAX_DEVICES = 1_000_000
+MAX_GROUPS = 4096
+"""Link tables are square over groups of devices that share their links."""
 _SHARED = -1
 
 
@@ -209,6 +211,10 @@ def _group(part: ClusterPart, layout: _Layout) -> tuple[Ints32, Ints32, Ints32]:
     for c, n in layout.places:
         key = (n if sizes[n] > 1 or n in named else _SHARED, c if by_class else -1)
         group.append(index.setdefault(key, len(index)))
+    if len(index) > MAX_GROUPS:
+        raise InputError(
+            f"expected at most {MAX_GROUPS} nodes with links of their own, got {len(index)}", field="node"
+        )
     keys = np.array(list(index), dtype=np.int32)
     return np.array(group, dtype=np.int32), keys[:, 0], keys[:, 1]
 

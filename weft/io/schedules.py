@@ -120,7 +120,7 @@ def schedule_from_document(document: Row, problem: Problem) -> Schedule:
     if schema != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {shown(schema)}", field="schema")
     rows = rows_of(document, "placements")
-    if not rows:
+    if not rows and problem.num_tasks:
         raise InputError("no placements", field="placements")
     where = "placements"
     task = _task_numbers(rows, problem)
@@ -197,7 +197,7 @@ def _outcomes(rows: Sequence[Row]) -> list[int]:
 
 def _units(rows: Sequence[Row]) -> dict[str, Any]:
     """Units per resource, where the first row has some; all rows then need as many."""
-    first = rows[0].get("units")
+    first = rows[0].get("units") if rows else None
     if first is None:
         return {}
     width = len(first) if isinstance(first, list) else 0

@@ -165,21 +165,40 @@ def without_collection() -> Iterator[None]:
 
 
 def write_bytes(data: bytes, path: str | Path) -> None:
-    """Write all or nothing: a temporary file in the same folder, synced, then renamed."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    """Write all or nothing: a temporary file in the same folder, synced, then renamed.
+
+    A link stays a link: the file it leads to is replaced. A device or pipe is written to as it is.
+    """
     try:
-        try:
-            with open(temporary, "xb") as handle:
+        if _is_stream(path):
+            with open(path, "wb") as handle:
                 handle.write(data)
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        else:
+            _replace_file(data, Path(os.path.realpath(path)))
     except (OSError, ValueError) as error:
         raise InputError(_write_reason(error), file=str(path)) from None
+
+
+def _is_stream(path: str | Path) -> bool:
+    """Whether there is something at the path that renaming a file onto it would destroy."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _replace_file(data: bytes, target: Path) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "xb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _write_reason(error: OSError | ValueError) -> str:

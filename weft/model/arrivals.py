@@ -39,9 +39,7 @@ class Arrivals:
         if not 0 <= self.spread < float("inf"):
             raise InputError(f"expected a spread >= 0, got {self.spread}", field="arrivals.spread")
         if self.kind == "trace" and len(self.times) != self.count:
-            raise InputError(
-                f"expected {self.count} times, got {len(self.times)}", field="arrivals.times"
-            )
+            raise InputError(f"expected {self.count} times, got {len(self.times)}", field="arrivals.times")
         if not np.isfinite(self.times).all():
             raise InputError("expected finite times", field="arrivals.times")
 

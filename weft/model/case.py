@@ -32,6 +32,7 @@ class Case:
         self.outcome: list[int] = schedule.outcome.tolist()
         self.units: list[list[float]] = schedule.units.tolist()
         self.graphs: list[TaskGraph] = [job.graph for job in problem.jobs]
+        self.origin = min(job.release for job in problem.jobs)
         self.job = [j for j, graph in enumerate(self.graphs) for _ in range(graph.num_tasks)]
         self.first = [0]
         for graph in self.graphs:

@@ -17,6 +17,9 @@ from weft.errors import InputError
 from weft.model.graph import Floats, Ints32
 
 INFINITE = float("inf")
+SLOWEST = 1e-300
+"""Least bandwidth: below it, seconds per byte are beyond what a number can hold."""
+MOST_SLOTS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class DeviceClass:
             count = getattr(self, name)
             if not 1 <= count < INFINITE or int(count) != count:
                 raise InputError(f"expected a whole number >= 1, got {count}", field=f"{where}: {name}")
+            if count > MOST_SLOTS:
+                raise InputError(f"expected at most {MOST_SLOTS}, got {count}", field=f"{where}: {name}")
         if not self.memory > 0:
             raise InputError(f"expected memory > 0, got {self.memory}", field=f"{where}: memory")
         for name in ("watts", "idle_watts", "price"):
@@ -240,5 +245,10 @@ def _check(cluster: Cluster) -> None:
             raise InputError(f"expected one index below {limit} per device", field=key)
     if not (cluster.bandwidth > 0).all():
         raise InputError(f"expected a bandwidth > 0, got {cluster.bandwidth.min()}", field="links.bandwidth")
+    if (cluster.bandwidth < SLOWEST).any():
+        raise InputError(
+            f"expected a bandwidth of at least {SLOWEST}, got {cluster.bandwidth.min()}",
+            field="links.bandwidth",
+        )
     if not ((cluster.latency >= 0) & np.isfinite(cluster.latency)).all():
         raise InputError("expected a finite latency >= 0", field="links.latency")

@@ -368,13 +368,14 @@ def _indices(values: npt.ArrayLike, n: int, what: str) -> Any:
 
 def _column(values: npt.ArrayLike, n: int, dtype: Any, what: str) -> Any:
     column = np.array(values)
-    if column.ndim == 0:
-        return np.full(n, column, dtype=dtype)
-    if column.shape != (n,):
+    if column.ndim and column.shape != (n,):
         raise InputError(f"expected {n} values, got shape {column.shape}", field=what)
-    if n and np.issubdtype(dtype, np.integer) and (column != np.floor(column)).any():
-        raise InputError("expected whole numbers", field=what)
-    return column.astype(dtype)
+    if n and np.issubdtype(dtype, np.integer):
+        if (column != np.floor(column)).any():
+            raise InputError("expected whole numbers", field=what)
+        if (np.abs(column) > np.iinfo(np.int32).max).any():
+            raise InputError(f"expected numbers up to {np.iinfo(np.int32).max}", field=what)
+    return np.full(n, column, dtype=dtype) if column.ndim == 0 else column.astype(dtype)
 
 
 def _table(values: npt.ArrayLike | None, n: int, width: int, neutral: float, what: str) -> Any:
@@ -444,6 +445,8 @@ def _check_tasks(graph: TaskGraph) -> None:
     refuse(graph.curve >= len(graph.curves), "curve", "an index into curves", graph.curve)
     if not (graph.curves > 0).all():
         raise InputError("expected rates > 0", field="curves")
+    if np.isinf(graph.curves).any():
+        raise InputError("expected finite rates", field="curves")
 
 
 def _check_edges(graph: TaskGraph) -> None:

@@ -19,6 +19,8 @@ from weft.model.cluster import Cluster
 from weft.model.graph import ALWAYS, Bools, Floats, Ints32, TaskGraph
 
 INFINITE = float("inf")
+LONGEST = 1e300
+"""All run times, transfers and releases of a problem together stay below: no sum overflows."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class Problem:
         object.__setattr__(self, "name", name or jobs[0].graph.name)
         self.eligible  # noqa: B018  checks the names
         self.run_times  # noqa: B018  checks that every task can run somewhere
+        _check_total(self)
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, {len(self.jobs)} jobs, {self.num_tasks} tasks, {self.cluster!r})"
@@ -287,6 +290,20 @@ def _check_runnable(problem: Problem, table: Floats) -> None:
     if stuck.any():
         number = int(np.argmax(stuck))
         raise InfeasibleError(_why_stuck(problem, number), field=f"tasks.{problem.task_name(number)}")
+
+
+def _check_total(problem: Problem) -> None:
+    """Refuse times that may add up to more than a number can hold."""
+    table, cluster = problem.run_times, problem.cluster
+    run = float(np.max(table, where=np.isfinite(table), initial=0.0)) * problem.num_tasks
+    data = max(float(job.graph.data.max(initial=0.0)) for job in problem.jobs)
+    slowest = float(cluster.latency.max()) + data / float(cluster.bandwidth.min())
+    moved = slowest * sum(job.graph.num_edges for job in problem.jobs)
+    total = (run + moved) * cluster.num_devices + max(job.release for job in problem.jobs)
+    if not total < LONGEST:
+        raise InputError(
+            f"run times and transfers may add up to {total:g}, expected less than {LONGEST:g}", field="work"
+        )
 
 
 def _why_stuck(problem: Problem, number: int) -> str:

@@ -192,9 +192,14 @@ class Schedule:
 
     @property
     def misses(self) -> int:
-        """Number of jobs later than their deadline."""
-        due = [np.inf if job.deadline is None else job.deadline for job in self.problem.jobs]
-        return int((self.job_completion_times > np.array(due) * (1 + 1e-12)).sum())
+        """Number of jobs with a deadline that are later, or have a task that never finished."""
+        due = np.array([np.inf if job.deadline is None else job.deadline for job in self.problem.jobs])
+        is_open = np.isnan(self.first_finish)
+        if self.realisation is not None:
+            is_open &= self.realisation.runs
+        is_left = np.bincount(self.problem.job_of[is_open], minlength=len(due)) > 0
+        is_late = self.job_completion_times > due * (1 + 1e-12)
+        return int((is_late | (is_left & np.isfinite(due))).sum())
 
     # -- quality --------------------------------------------------------------------------------
 

@@ -18,9 +18,9 @@ from weft.model.problem import Problem, Realisation
 from weft.model.schedule import DONE, EXPIRED, Schedule
 
 TOLERANCE = 1e-9
-"""Relative slack of every comparison."""
+"""Slack of every comparison, relative to the run time or to the time since the first release."""
 ROUNDING = 1e-15
-"""What adding a run time to a start may lose, relative to the finish."""
+"""What adding up two times may lose, relative to their sum."""
 RULES = (
     "numbers",  # start and finish are finite, and the finish is not before the start
     "task",  # the task exists
@@ -84,8 +84,9 @@ def _broken(case: Case, rule: str, detail: str, row: int) -> Violation:
     return Violation(rule, case.task_name(case.task[row]), device_name, detail)
 
 
-def _later(time: float, than: float) -> bool:
-    return time > than + TOLERANCE * abs(than)
+def _later(case: Case, time: float, than: float) -> bool:
+    """Whether a time is later by more than rounding; releases may be dates, far from zero."""
+    return time > than + TOLERANCE * abs(than - case.origin) + ROUNDING * abs(than)
 
 
 def _rows(case: Case) -> Iterator[Violation]:
@@ -129,7 +130,7 @@ def _places(case: Case) -> Iterator[Violation]:
     for row in case.ran:
         task, device = case.task[row], case.device[row]
         job = case.problem.jobs[case.job[task]]
-        if case.start[row] < job.release - TOLERANCE * job.release:
+        if _later(case, job.release, case.start[row]):
             yield _broken(case, "release", f"starts at {case.start[row]}, before {job.release}", row)
         if not allowed[case.job[task]][device]:
             yield _broken(case, "eligible", f"job {job.name!r} may not use this device", row)
@@ -172,7 +173,7 @@ def _elastic_duration(case: Case, rows: list[int]) -> Iterator[Violation]:
         if math.isnan(rate):
             yield _broken(case, "duration", "holds more units than its speed curve has", row)
             return
-        if _later(upto, case.start[row]):
+        if _later(case, upto, case.start[row]):
             yield _broken(case, "duration", f"starts before its row until {upto} ends", row)
         upto = max(upto, case.finish[row])
         share += rate * took / expected if expected else 1.0 / len(rows)
@@ -216,10 +217,10 @@ def _sweep(case: Case, device_class: DeviceClass, rows: list[int]) -> Iterator[V
     used = dict.fromkeys(limits, 0.0)
     active: list[tuple[float, int, dict[str, float]]] = []
     for row in rows:
-        while active and not _later(active[0][0], case.start[row]):
+        while active and not _later(case, active[0][0], case.start[row]):
             for name, amount in heappop(active)[2].items():
                 used[name] -= amount
-        if not _later(case.finish[row], case.start[row]):
+        if not _later(case, case.finish[row], case.start[row]):
             continue
         held = _held_together(case, row, limits)
         heappush(active, (case.finish[row], row, held))
@@ -247,7 +248,7 @@ def _precedence(case: Case) -> Iterator[Violation]:
             arrival, origin = case.first_arrival(parent, case.device[row], data)
             if origin < 0:
                 yield _broken(case, "precedence", f"its parent {case.task_name(parent)} is never done", row)
-            elif _later(arrival, case.start[row]):
+            elif _later(case, arrival, case.start[row]):
                 detail = f"starts at {case.start[row]}, data of {case.task_name(parent)} arrives at {arrival}"
                 yield _broken(case, "precedence", detail, row)
 
@@ -268,7 +269,7 @@ def _one_port(case: Case) -> Iterator[Violation]:
             receiving.setdefault(case.device[row], []),
         )
         at = _first_gap(ports, release, length)
-        if _later(at + length, deadline):
+        if _later(case, at + length, deadline):
             detail = f"found no time for the data of {case.task_name(case.task[origin])} before {deadline}"
             yield _broken(case, "one-port", detail, row)
             continue
@@ -291,7 +292,7 @@ def _transfers(case: Case) -> list[tuple[float, float, float, int, int]]:
             length = case.transfer(case.device[origin], case.device[row], data)
             transfer = (case.start[row], case.finish[origin], length, origin, row)
             key = (parent, child, case.device[row])
-            if length > 0 and not _later(arrival, case.start[row]):
+            if length > 0 and not _later(case, arrival, case.start[row]):
                 needed[key] = min(transfer, needed.get(key, transfer))
     return sorted(needed.values())
 
@@ -301,7 +302,7 @@ def _is_at_hand(case: Case, parent: int, row: int) -> bool:
     return any(
         case.device[run[-1]] == case.device[row]
         and case.outcome[run[-1]] == DONE
-        and not _later(case.finish[run[-1]], case.start[row])
+        and not _later(case, case.finish[run[-1]], case.start[row])
         for run in case.executions(parent)
     )
 

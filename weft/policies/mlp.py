@@ -37,6 +37,14 @@ def joint(log_probs: Tensor, actions: Tensor) -> Tensor:
     return log_probs.gather(-1, actions.unsqueeze(-1)).sum((1, 2))
 
 
+def _affine(fan_in: int, fan_out: int) -> nn.Linear:
+    """A layer of zeros; torch's own start would draw from its global random state."""
+    layer = nn.Linear(fan_in, fan_out, device="meta").to_empty(device="cpu")
+    for tensor in layer.parameters():
+        nn.init.zeros_(tensor)
+    return layer
+
+
 class Layers(nn.Module):
     """Affine layers named 0, 1, ..., out, with the activation before all but the first."""
 
@@ -44,8 +52,8 @@ class Layers(nn.Module):
         super().__init__()
         self.num_hidden = len(widths) - 2
         for i, (fan_in, fan_out) in enumerate(pairwise(widths[:-1])):
-            self.add_module(str(i), nn.Linear(fan_in, fan_out))
-        self.out = nn.Linear(widths[-2], widths[-1])
+            self.add_module(str(i), _affine(fan_in, fan_out))
+        self.out = _affine(widths[-2], widths[-1])
         self.activate = torch.tanh if activation == "tanh" else torch.relu
 
     def before_last(self, inputs: Tensor) -> Tensor:
@@ -73,7 +81,7 @@ class PrefixLayers(Layers):
 
 
 class Mlp(nn.Module):
-    """Policy and value estimate of one architecture."""
+    """Policy and value estimate of one architecture; call ``initialise`` or ``load_weights`` first."""
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()

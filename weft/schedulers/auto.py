@@ -7,6 +7,7 @@ something. The result is never worse than HEFT or the best rule.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from weft.model.bounds import Bound
@@ -55,8 +56,7 @@ class Auto:
         limit = limit or Limit(effort=DEFAULT_EFFORT)
         if limit.is_repeatable and limit.effort is None:
             limit = replace(limit, effort=DEFAULT_EFFORT)
-        best = self._cheap(problem)
-        plain = best if not best.schedule.num_copies else None
+        best, plain = self._cheap(problem, limit)
         bounds: dict[str, Bound] = {}
         tried = ["rules and list planners"]
         for member, share in self._improvers(problem):
@@ -64,7 +64,7 @@ class Auto:
                 break
             found = self._run(member, problem, plain, seed, _part(limit, share))
             bounds |= {bound.method: bound for bound in found.lower_bounds}
-            if not found.num_copies and (plain is None or found.makespan < plain.schedule.makespan):
+            if not found.num_copies and found.makespan < plain.schedule.makespan:
                 plain = Found(member, found)
             if found.makespan < best.schedule.makespan:
                 best = Found(member, found)
@@ -72,33 +72,39 @@ class Auto:
         self.note = f"won by {best.member}; tried {', '.join(tried)}"
         return replace(best.schedule, lower_bounds=tuple(bounds.values()))
 
-    def _run(self, member: str, problem: Problem, plain: Found | None, seed: int, limit: Limit) -> Schedule:
+    def _run(self, member: str, problem: Problem, plain: Found, seed: int, limit: Limit) -> Schedule:
         """One searching member, started from the best plan without copies where it can be."""
         if member == "tabu":
-            start = (plain or self._cheap(problem)).schedule
-            found = Tabu().plan(problem, seed=seed, limit=limit)
-            return found if found.makespan <= start.makespan else start
+            return Tabu().plan(problem, seed=seed, limit=limit)
         if member == "exact":
-            exact = Exact(start=plain.schedule if plain else None, deadlines=False)
+            exact = Exact(start=plain.schedule, deadlines=False)
             return exact.plan(problem, seed=seed, limit=limit)
         return Search().plan(problem, seed=seed, limit=limit)
 
-    def _cheap(self, problem: Problem) -> Found:
-        """The best of the list planners and rules."""
+    def _cheap(self, problem: Problem, limit: Limit) -> tuple[Found, Found]:
+        """The best of the list planners and rules, and the best without copies.
+
+        HEFT and the rules always run, the other planners while there is time.
+        """
         decoder = Decoder(problem)
-        best = Found("heft", Heft().plan(problem))
-        if not problem.num_tasks:
-            return best
-        features = Features(problem, decoder.a)
-        candidates = [
-            Found(mix.name, decoder.schedule(mix.priority(features), mix.decoder)) for mix in RULES.values()
-        ]
-        if decoder.by_finish:
-            candidates += [Found(p.name, p.plan(problem)) for p in self._list_planners(problem)]
-        for found in candidates:
+        best = plain = Found("heft", Heft().plan(problem))
+        for found in self._candidates(problem, decoder, limit):
             if found.schedule.makespan < best.schedule.makespan:
                 best = found
-        return best
+            if not found.schedule.num_copies and found.schedule.makespan < plain.schedule.makespan:
+                plain = found
+        return best, plain
+
+    def _candidates(self, problem: Problem, decoder: Decoder, limit: Limit) -> Iterator[Found]:
+        if not problem.num_tasks:
+            return
+        features = Features(problem, decoder.a)
+        for mix in RULES.values():
+            yield Found(mix.name, decoder.schedule(mix.priority(features), mix.decoder))
+        if decoder.by_finish:
+            for planner in self._list_planners(problem):
+                if limit.left() > 0:
+                    yield Found(planner.name, planner.plan(problem))
 
     def _list_planners(self, problem: Problem) -> list[Planner]:
         size = problem.num_tasks * problem.cluster.num_devices

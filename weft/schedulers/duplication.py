@@ -17,7 +17,7 @@ from weft.schedulers.base import Limit
 from weft.schedulers.listing import NO_BIAS, NOBODY, ListPlanner, heft_rank
 from weft.sim.arrays import Arrays
 from weft.sim.planning import list_order, place_all, place_assigned
-from weft.sim.timeline import Timeline, clear, new_timeline
+from weft.sim.timeline import Timeline, new_timeline
 
 
 class Parameters(NamedTuple):
@@ -35,19 +35,17 @@ class Tdca(ListPlanner):
     name = "tdca"
     makes_copies = True
 
-    def extra_rows(self, a: Arrays) -> int:
-        return 2 * len(a.release)
-
-    def place(self, problem: Problem, a: Arrays, t: Timeline, seed: int, limit: Limit) -> None:
+    def place(self, problem: Problem, a: Arrays, t: Timeline, seed: int, limit: Limit) -> Timeline | None:
         order = list_order(a, heft_rank(problem, a))
         clusters = build_clusters(a, parameters(a, problem.best_run_times))
         pointer, devices = assign(a, clusters)
         scratch = new_timeline(a, len(devices) + len(a.release))
         spread = place_assigned(a, scratch, order, pointer, devices)
         plain = place_all(a, t, order, NOBODY, NO_BIAS, True, True)
-        if spread <= plain:
-            clear(a.is_unary, t)
-            _keep_needed(a, scratch, t)
+        if spread > plain:
+            return None
+        _keep_needed(a, scratch)
+        return scratch
 
 
 def parameters(a: Arrays, run: Floats) -> Parameters:
@@ -138,25 +136,25 @@ def _own_device(a: Arrays, i: int) -> int:
     return int(np.argmin(run))
 
 
-def _keep_needed(a: Arrays, full: Timeline, t: Timeline) -> None:
-    """Copy to ``t`` the rows whose data somebody waits for, and the first of every task."""
-    rows = int(full.num_rows[0])
+def _keep_needed(a: Arrays, t: Timeline) -> None:
+    """Keep the rows whose data somebody waits for, and the first of every task; drop the others."""
+    rows = int(t.num_rows[0])
     needed = np.zeros(rows, np.bool_)
     by_task: list[list[int]] = [[] for _ in range(len(a.release))]
     for row in range(rows):
-        by_task[int(full.row_task[row])].append(row)
+        by_task[int(t.row_task[row])].append(row)
     for i in a.order[::-1].tolist():
         mine = by_task[i]
         if not needed[mine].any():
-            needed[min(mine, key=lambda row: (float(full.row_finish[row]), row))] = True
+            needed[min(mine, key=lambda row: (float(t.row_finish[row]), row))] = True
         for row in mine:
             if needed[row]:
-                _mark_suppliers(a, full, by_task, needed, row)
+                _mark_suppliers(a, t, by_task, needed, row)
     keep = np.flatnonzero(needed)
-    count = len(keep)
     for name in ("row_task", "row_device", "row_start", "row_finish"):
-        getattr(t, name)[:count] = getattr(full, name)[keep]
-    t.num_rows[0] = count
+        column = getattr(t, name)
+        column[: len(keep)] = column[keep]
+    t.num_rows[0] = len(keep)
 
 
 def _mark_suppliers(a: Arrays, t: Timeline, by_task: list[list[int]], needed: np.ndarray, row: int) -> None:

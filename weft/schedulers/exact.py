@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +38,8 @@ MOST_LAGS = 200_000
 """Largest number of (edge, link group, link group) triples."""
 MOST_RELATED = 200
 """Up to this many tasks, the work before and after each task is weighed against the time there is."""
+MOST_ORDERED = 60
+"""Up to this many tasks that share a device, the order of each two of them is a variable."""
 EFFORT_PER_TICK = 1_000
 """Effort per unit of the solver's deterministic time, which is about a second on one core."""
 
@@ -116,7 +118,9 @@ class Exact:
         shared = {"random_seed": seed % 2**31}
         if limit.is_repeatable:
             ticks = (limit.effort or self.effort) / EFFORT_PER_TICK
-            return {**shared, "num_workers": 1, "max_deterministic_time": ticks}
+            # the wall time is far off: it ends searches whose deterministic clock stands still
+            guard = 60.0 * (1.0 + ticks)
+            return {**shared, "num_workers": 1, "max_deterministic_time": ticks, "max_time_in_seconds": guard}
         return {**shared, "num_workers": self.workers, "max_time_in_seconds": max(limit.left(), 1e-3)}
 
     def _conclude(self, case: Case, start: Schedule, answer: Answer | None) -> Schedule:
@@ -188,6 +192,7 @@ class Program:
         self.uses: list[dict[int, cp_model.IntVar]] = []  # per task: pool -> literal
         self.same: list[tuple[cp_model.IntVar, int, int]] = []  # literal, parent, child
         self.inside: dict[tuple[int, int], cp_model.IntVar] = {}  # (task, group) -> literal
+        self.before: dict[tuple[int, int], cp_model.IntVar] = {}  # (task, task) -> literal
         held: list[Held] = [[] for _ in case.pools]
         for i in range(case.problem.num_tasks):
             self._add_task(i, held)
@@ -240,9 +245,20 @@ class Program:
                 self.model.add_no_overlap(intervals)
             else:
                 self.model.add_cumulative(intervals, units, most)
+                self._order([i for i, *_ in holders])
             work = [int(self.case.run[i, pool.device_class]) * unit for i, _, unit in holders]
             load = self.cp.LinearExpr.weighted_sum([self.uses[i][p] for i, *_ in holders], work)
             self.model.add(load <= most * self.makespan)
+
+    def _order(self, tasks: list[int]) -> None:
+        """Literals for who is done before whom, without which the search crawls from tick to tick."""
+        if len(tasks) > MOST_ORDERED:
+            return
+        for i, j in permutations(tasks, 2):
+            if (i, j) not in self.before and not self.case.descends[i, j] and not self.case.descends[j, i]:
+                literal = self.before[i, j] = self.model.new_bool_var(f"{i} before {j}")
+                self.model.add(self.end[i] <= self.start[j]).only_enforce_if(literal)
+                self.model.add(self.end[i] > self.start[j]).only_enforce_if(~literal)
 
     def _weigh(self, tasks: list[int], room: cp_model.LinearExprT) -> None:
         """The work of these tasks fits the slots in this time; follows from the rest, helps the bound."""
@@ -321,6 +337,8 @@ class Program:
                 hint(literal, p == pool[i])
         for literal, i, j in self.same:
             hint(literal, pool[i] == pool[j])
+        for (i, j), literal in self.before.items():
+            hint(literal, end[i] <= start[j])
         for (i, g), literal in self.inside.items():
             hint(literal, case.pools[pool[i]].group == g)
 

@@ -49,15 +49,15 @@ class ListPlanner:
         a = compile_problem(problem)
         t = new_timeline(a, self.extra_rows(a))
         if problem.num_tasks:
-            self.place(problem, a, t, seed, limit or Limit())
+            t = self.place(problem, a, t, seed, limit or Limit()) or t
         return Schedule(problem, **rows_of(t))
 
     def extra_rows(self, a: Arrays) -> int:
         """Rows beyond one per task."""
         return len(a.release) if self.makes_copies else 0
 
-    def place(self, problem: Problem, a: Arrays, t: Timeline, seed: int, limit: Limit) -> None:
-        """Fill the timelines."""
+    def place(self, problem: Problem, a: Arrays, t: Timeline, seed: int, limit: Limit) -> Timeline | None:
+        """Fill the timelines, or return others that are filled."""
         raise TypeError(f"{type(self).__name__} does not place")
 
 

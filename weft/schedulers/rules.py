@@ -10,6 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,16 @@ from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.sim.arrays import Arrays, compile_problem
-from weft.sim.decode import Pools, Scratch, decode_active, decode_batch, decode_list, new_scratch, pools_of
+from weft.sim.decode import (
+    Pools,
+    Scratch,
+    decode_active,
+    decode_batch,
+    decode_list,
+    descendant_sum,
+    new_scratch,
+    pools_of,
+)
 from weft.sim.jit import announce
 from weft.sim.planning import list_order, place_all, upward_rank
 from weft.sim.timeline import Timeline, clear, new_timeline, rows_of
@@ -122,23 +132,27 @@ class Features:
         return self.a.demand[:, 0].copy()
 
     def _mwkr(self) -> Floats:
-        return self._remaining(self.duration)
+        return self._work_remaining
 
     def _mopnr(self) -> Floats:
         return self._remaining(np.ones(len(self.duration)))
 
     def _ratio(self) -> Floats:
-        remaining = self._mwkr()
+        remaining = self._work_remaining
         return -self.duration / np.where(remaining > 0, remaining, 1.0)
 
     def _random(self) -> Floats:
         return np.random.default_rng(self.seed).random(len(self.duration))
 
+    @cached_property
+    def _work_remaining(self) -> Floats:
+        return self._remaining(self.duration)
+
     def _remaining(self, amount: Floats) -> Floats:
         """Amount of a task and all its descendants."""
         if len(amount) > MOST_EXACT or _is_forest(self.a.succ_ptr):
             return np.asarray(upward_rank(self._without_data(), amount))
-        return _descendant_sum(self.a.order, self.a.succ_ptr, self.a.succ, amount)
+        return np.asarray(descendant_sum(self.a.order, self.a.succ_ptr, self.a.succ, amount))
 
     def _without_data(self) -> Arrays:
         return self.a._replace(mean_latency=0.0, mean_inverse=0.0)
@@ -150,22 +164,6 @@ FEATURES = ("spt", "lpt", "cp", "area", "slots", "mwkr", "mopnr", "ratio", "rand
 def _is_forest(succ_ptr: Ints) -> bool:
     """Whether every task has at most one successor: then the longest path is all that remains."""
     return bool((np.diff(succ_ptr) <= 1).all())
-
-
-def _descendant_sum(order: Ints, succ_ptr: Ints, succ: Ints, amount: Floats) -> Floats:
-    """Sum over a task and its descendants, each once, through a bit matrix."""
-    n = len(amount)
-    reach = np.zeros((n, (n + 7) // 8), np.uint8)
-    total = np.empty(n)
-    for i in order[::-1].tolist():
-        row = reach[i]
-        row[i >> 3] |= np.uint8(0x80 >> (i & 7))
-        for e in range(int(succ_ptr[i]), int(succ_ptr[i + 1])):
-            row |= reach[succ[e]]
-    for first in range(0, n, 1024):
-        bits = np.unpackbits(reach[first : first + 1024], axis=1, count=n)
-        total[first : first + 1024] = bits @ amount
-    return total
 
 
 @dataclass(frozen=True)
@@ -185,10 +183,15 @@ class Mix:
                 raise InputError(
                     f"expected one of {', '.join(FEATURES)}, got {key!r}", field=f"weights.{key}"
                 )
-            if not isinstance(value, int | float) or not np.isfinite(value):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not np.isfinite(value):
                 raise InputError(f"expected a finite number, got {value!r}", field=f"weights.{key}")
         if self.decoder not in DECODERS:
             raise InputError(f"expected one of {', '.join(DECODERS)}, got {self.decoder!r}", field="decoder")
+        if not isinstance(self.normalise, bool):
+            raise InputError(f"expected true or false, got {self.normalise!r}", field="normalise")
+        if not isinstance(self.name, str):
+            raise InputError(f"expected a text, got {self.name!r}", field="name")
 
     def priority(self, features: Features) -> Floats:
         """The mixed column."""

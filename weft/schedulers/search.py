@@ -1,8 +1,8 @@
 """Search planners: start from the best cheap plans, then improve them until the limit.
 
 ``search`` changes priorities and holds where transfers take no time, and priorities, devices and
-copies where they do. It is anytime under a budget and repeatable under an effort, which counts
-evaluated schedules.
+copies where they do; where transfers are free but a task has several classes, it does one after the
+other. It is anytime under a budget and repeatable under an effort, which counts evaluated schedules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, refuse_unplannable
-from weft.schedulers.listing import NO_BIAS, Lookahead, heft_rank
+from weft.schedulers.listing import NO_BIAS, Heft, Lookahead, heft_rank
 from weft.schedulers.rules import RULES, WAIT, Decoder, Features
 from weft.sim.arrays import Arrays
 from weft.sim.planning import list_order, optimistic_cost, place_all
@@ -28,6 +28,8 @@ from weft.sim.timeline import Timeline, clear, new_timeline, rows_of
 DEFAULT_EFFORT = 5000
 LOOKAHEAD_LIMIT = 60_000
 """Tasks times devices up to which lookahead HEFT is worth its time as a start."""
+FLEXIBLE_SHARE = 0.75
+"""What the search on devices gets where transfers are free and tasks have several classes."""
 
 
 class Meter:
@@ -37,7 +39,7 @@ class Meter:
         self.limit = limit
         self.effort = limit.effort or (default_effort if limit.is_repeatable else 1 << 62)
         self.used = 0
-        self.chunk = 32
+        self.chunk = 32 if limit.is_repeatable else 1  # how long one takes is not known yet
 
     def next_chunk(self, share: float = 1.0) -> int:
         """Evaluations for the next call; 0 when the limit is reached."""
@@ -71,11 +73,38 @@ class Search:
         if not problem.num_tasks:
             return decoder.schedule(np.zeros(0))
         floor = lower_bound(problem).value + min(job.release for job in problem.jobs)
-        run = _DeviceSearch if decoder.by_finish else _ListSearch
-        searcher = run(problem, decoder, Meter(limit, DEFAULT_EFFORT), seed, floor * (1 + 1e-12))
-        schedule = searcher.run()
-        self.note = searcher.note
-        return schedule
+        best = None if decoder.by_finish else Heft().plan(problem)
+        notes = []
+        for kind, share in _searches(decoder, limit.is_repeatable):
+            meter = Meter(_part(limit, share), DEFAULT_EFFORT)
+            searcher = kind(problem, decoder, meter, seed, floor * (1 + 1e-12))
+            found = searcher.run()
+            notes.append(searcher.note)
+            best = found if best is None or found.makespan < best.makespan else best
+        self.note = "; ".join(notes)
+        assert best is not None
+        return best
+
+
+def _searches(decoder: Decoder, is_repeatable: bool) -> list[tuple[type[_DeviceSearch | _ListSearch], float]]:
+    """Which searches apply, each with its share of the limit that is left.
+
+    A list decoder starts a task on any free device, however slow, so where a task has several
+    classes most of the time goes to a search that chooses devices.
+    """
+    if decoder.by_finish:
+        return [(_DeviceSearch, 1.0)]
+    if (decoder.pools.num_choices > 1).any():
+        rest = 1.0 - FLEXIBLE_SHARE if is_repeatable else 1.0
+        return [(_DeviceSearch, FLEXIBLE_SHARE), (_ListSearch, rest)]
+    return [(_ListSearch, 1.0)]
+
+
+def _part(limit: Limit, share: float) -> Limit:
+    """A share of an effort, or of what is left of a budget."""
+    if limit.is_repeatable:
+        return Limit(effort=max(1, int((limit.effort or DEFAULT_EFFORT) * share)))
+    return Limit(budget=max(1e-3, limit.left() * share))
 
 
 @dataclass
@@ -167,7 +196,7 @@ class _DeviceSearch:
 
     def run(self) -> Schedule:
         a = self.decoder.a
-        copies = self.problem.objective.copies
+        copies = self.problem.objective.copies and self.decoder.by_finish
         timeline = new_timeline(a, len(a.release) if copies else 0)
         starts = sorted(self._starts(a, timeline, copies))
         self.note = f"best start {starts[0].name} {starts[0].value:.6g}"
@@ -198,16 +227,20 @@ class _DeviceSearch:
             for weight in (0.25, 0.5, 1.0):
                 name = f"heft+{weight:g}oct{suffix}"
                 starts.append(_Start(np.inf, name, rank, free, weight * table, duplicate))
-        if len(rank) * len(a.device_class) <= LOOKAHEAD_LIMIT:
+        is_time_left = self.meter.limit.left() > 0
+        if is_time_left and len(rank) * len(a.device_class) <= LOOKAHEAD_LIMIT:
             plan = Lookahead().plan(self.problem)
             priority, forced = list_of(plan)
             starts.append(_Start(np.inf, "lookahead", priority, forced, NO_BIAS, False))
             if copies:
                 starts.append(_Start(np.inf, "lookahead+copies", priority, forced, NO_BIAS, True))
+        tried: list[_Start] = []
         for start in starts:
-            start.value = self._decode(a, t, start)
-        self.meter.used += len(starts)
-        return starts
+            if not tried or self.meter.limit.left() > 0:
+                start.value = self._decode(a, t, start)
+                tried.append(start)
+        self.meter.used += len(tried)
+        return tried
 
     def _improve(self, k: int, a: Arrays, t: Timeline, start: _Start, share: float) -> _Start:
         state = new_state(self.seed, k)

@@ -193,6 +193,10 @@ def refuse_open_devices(problem: Problem) -> str | None:
     if len(shared):
         name = problem.cluster.device_names[device[shared[0]]]
         return f"device {name!r} runs several tasks at once, it needs devices with one slot"
+    batches = np.flatnonzero(problem.cluster.class_column("batch")[problem.cluster.device_class[device]] > 1)
+    if len(batches):
+        name = problem.cluster.device_names[device[batches[0]]]
+        return f"device {name!r} runs batches, it needs devices with one task at a time"
     return None
 
 

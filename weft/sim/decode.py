@@ -185,6 +185,33 @@ def _reset(pools: Pools, s: Scratch) -> None:
 
 
 @kernel
+def descendant_sum(order: Ints, succ_ptr: Ints, succ: Ints, amount: Floats) -> Floats:
+    """Sum over a task and all its descendants, each counted once; 64 descendants at a time."""
+    n = len(amount)
+    total = np.zeros(n)
+    reach = np.empty(n, np.uint64)  # (num_tasks,) which of the 64 a task reaches
+    one = np.uint64(1)
+    for first in range(0, n, 64):
+        last = min(n, first + 64)
+        reach[:] = 0
+        for i in range(first, last):
+            reach[i] = one << np.uint64(i - first)
+        for k in range(n - 1, -1, -1):
+            i = order[k]
+            mine = reach[i]
+            for e in range(succ_ptr[i], succ_ptr[i + 1]):
+                mine |= reach[succ[e]]
+            reach[i] = mine
+            for j in range(first, last):
+                if mine == 0:
+                    break
+                if mine & one:
+                    total[i] += amount[j]
+                mine >>= one
+    return total
+
+
+@kernel
 def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> float:
     """Non-delay schedule of one list into ``s.start`` and ``s.device``; returns its last finish.
 

@@ -22,6 +22,7 @@ from weft.sim.events import (
     NOW,
     QUEUE_TIME,
     SUM_JCT,
+    WAIT,
     State,
     Stream,
     advance,
@@ -50,6 +51,8 @@ class Setup:
     arrivals: Arrivals
     rules: Rules = field(default_factory=Rules)
     sight: Sight = field(default_factory=Sight)
+    waits: bool = False
+    """Whether the last choice waits for the next event instead of idling."""
     reward: str = "queued"
     reward_scale: float = 1e-3
     low: float = 0.0
@@ -116,14 +119,18 @@ def _start_all(
 @kernel
 def _step_all(
     stream: Stream, sight: Sight, s: State, episode: Ints, seed: int, gaps: Floats, law: Floats, edges: Ints,
-    actions: Ints, reward_kind: int, reward_scale: float, full_jobs: int,
+    actions: Ints, waits: bool, reward_kind: int, reward_scale: float, full_jobs: int,
     observation: Floats, mask: Bools, reward: Floats, done: Bools, elapsed: Floats, ended: Floats,
 ) -> None:  # fmt: skip
     """One decision in every environment; ``ended`` gets the mean job time of ended episodes."""
+    action = np.empty(actions.shape[1], np.int64)
     for b in range(len(episode)):
         before, job_time, queue_time = s.total[b, NOW], s.total[b, JOB_TIME], s.total[b, QUEUE_TIME]
         expired, completed = s.count[b, EXPIRED], s.count[b, COMPLETED]
-        apply_action(stream, s, b, actions[b])
+        for p in range(actions.shape[1]):
+            idles = actions[b, p] == stream.can_run.shape[1]
+            action[p] = WAIT if idles and waits else actions[b, p]
+        apply_action(stream, s, b, action)
         is_over = advance(stream, s, b)
         passed = s.total[b, NOW] - before
         value = 0.0
@@ -204,7 +211,7 @@ class QueueEnv:
         """One decision everywhere; returns reward and done."""
         _step_all(
             self.stream, self.setup.sight, self._state, self._episode, self._seed, self._gaps, self._law,
-            self._edges, actions, REWARDS.index(self.setup.reward), self.setup.reward_scale,
+            self._edges, actions, self.setup.waits, REWARDS.index(self.setup.reward), self.setup.reward_scale,
             self.setup.arrivals.count, self.observation, self.mask, self.reward, self.done, self.elapsed,
             self.ended,
         )  # fmt: skip

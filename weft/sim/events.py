@@ -312,6 +312,9 @@ def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
     now = s.total[b, NOW]
     heap = s.queue[b, kind]
     size = min(s.queued[b, kind], stream.batch[p])
+    if s.count[b, RUNNING] + size > s.event_time.shape[1]:
+        s.overflow[b] = True
+        return 0
     items = np.empty(size, np.int64)
     duration = 0.0
     for k in range(size):

@@ -264,6 +264,17 @@ def choose(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: 
 
 
 @kernel
+def choose_all(rule: Rule, stream: Stream, s: State, actions: Ints) -> None:
+    """One decision of the rule in every environment; waiting counts as the last choice."""
+    claimed = np.empty(stream.can_run.shape[1], np.int64)
+    for b in range(len(actions)):
+        choose(rule, stream, s, b, actions[b], claimed)
+        for p in range(actions.shape[1]):
+            if actions[b, p] == WAIT:
+                actions[b, p] = stream.can_run.shape[1]
+
+
+@kernel
 def run_episodes(rule: Rule, stream: Stream, s: State, start: float) -> None:
     """Run every environment from its start to its end under one rule."""
     action = np.empty(len(stream.device_class), np.int64)

@@ -132,7 +132,8 @@ def new_state(
     num_devices, num_kinds = stream.can_run.shape
     max_nodes = int(np.diff(stream.graph_ptr).max())
     slots = min(slots, num_jobs)
-    running = int(stream.batch.sum()) + 1
+    # a device may start again before all ends of its last batch at this same time are seen
+    running = 2 * int(stream.batch.sum()) + 1
 
     def ints(*shape: int) -> Ints:
         return np.zeros((num_envs, *shape), np.int64)

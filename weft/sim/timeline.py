@@ -171,11 +171,11 @@ def occupy(a: Arrays, t: Timeline, p: int, i: int, start: float) -> tuple[int, f
     finish = start + a.run[i, a.device_class[p]]
     if a.is_unary[p]:
         return _take_gap(t, p, start, finish, t.shortest[a.device_class[p]])
+    made = 0
     if finish > start:
-        _split(t, p, start)
-        _split(t, p, finish)
+        made = int(_split(t, p, start)) + 2 * int(_split(t, p, finish))
         _add(a, t, p, i, start, finish, 1.0)
-    return -1, start, finish, 0
+    return -1, start, finish, made
 
 
 @inlined
@@ -238,8 +238,8 @@ def _copy_step(t: Timeline, source: int, target: int) -> None:
 
 
 @inlined
-def _split(t: Timeline, p: int, time: float) -> None:
-    """Make a step of device p begin at this time."""
+def _split(t: Timeline, p: int, time: float) -> bool:
+    """Make a step of device p begin at this time; returns whether none did."""
     low, high = t.base[p], t.base[p] + t.size[p]
     while low < high:
         middle = (low + high) // 2
@@ -248,7 +248,7 @@ def _split(t: Timeline, p: int, time: float) -> None:
         else:
             high = middle
     if low < t.base[p] + t.size[p] and t.step_time[low] == time:
-        return
+        return False
     offset = low - t.base[p]
     if t.size[p] == t.room[p]:
         new = t.top[1]
@@ -269,6 +269,7 @@ def _split(t: Timeline, p: int, time: float) -> None:
         for r in range(t.step_used.shape[1]):
             t.step_used[at, r] = 0.0
     t.size[p] += 1
+    return True
 
 
 @inlined
@@ -288,8 +289,10 @@ def take_back(a: Arrays, t: Timeline, p: int, i: int, entry: tuple[int, float, f
     if offset < 0:
         if last > first:
             _add(a, t, p, i, first, last, -1.0)
-            _join(t, p, first)
-            _join(t, p, last)
+            if pieces & 2:
+                _drop_step(t, p, last)
+            if pieces & 1:
+                _drop_step(t, p, first)
         return
     g = t.base[p] + offset
     if pieces == 0:
@@ -303,18 +306,19 @@ def take_back(a: Arrays, t: Timeline, p: int, i: int, entry: tuple[int, float, f
 
 
 @inlined
-def _join(t: Timeline, p: int, time: float) -> None:
-    """Drop the step that begins at this time if nothing changes there."""
-    for s in range(t.base[p] + 1, t.base[p] + t.size[p]):
-        if t.step_time[s] == time:
-            for r in range(t.step_used.shape[1]):
-                if t.step_used[s, r] != t.step_used[s - 1, r]:
-                    return
-            for k in range(s, t.base[p] + t.size[p] - 1):
-                t.step_time[k] = t.step_time[k + 1]
-                _copy_step(t, k + 1, k)
-            t.size[p] -= 1
-            return
+def _drop_step(t: Timeline, p: int, time: float) -> None:
+    """Remove the step that begins at this time.
+
+    Whether ``occupy`` made it is known: what is in use on its two sides may differ by rounding.
+    """
+    end = t.base[p] + t.size[p]
+    s = t.base[p]
+    while s < end and t.step_time[s] != time:
+        s += 1
+    for k in range(s, end - 1):
+        t.step_time[k] = t.step_time[k + 1]
+        _copy_step(t, k + 1, k)
+    t.size[p] -= 1
 
 
 @inlined

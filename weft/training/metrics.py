@@ -49,7 +49,7 @@ class Metrics:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise MissingExtra("tensorboard", "train", "writing for TensorBoard") from None
+            raise MissingExtra("tensorboard", "tensorboard", "writing for TensorBoard") from None
         self._writer = SummaryWriter(str(folder), purge_step=update + 1)
 
     def append(self, update: int, row: Row) -> None:

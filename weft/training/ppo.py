@@ -100,9 +100,7 @@ class PPO:
         self._episodes = Episodes(env.num_envs)
         self._kl_coefficient = config.kl_coefficient
         self._recent = np.full(SCORE_WINDOW, np.nan)  # (SCORE_WINDOW,) mean rewards, newest last
-        self._ranges = np.stack(
-            [np.full(env.num_features, np.inf), np.full(env.num_features, -np.inf)]
-        )  # (2, F)
+        self._ranges = np.repeat([[np.inf], [-np.inf]], env.num_features, 1)  # (2, F) least and greatest
         self.update = 0
         env.reset(seed)
 

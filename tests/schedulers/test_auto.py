@@ -1,0 +1,126 @@
+"""``auto``: never worse than what it is made of, says who won, and needs no extra."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from strategies import problems
+
+from weft import catalog
+from weft.errors import UnsupportedError
+from weft.evaluation.instances import suite
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.generate import generate
+from weft.model.graph import TaskGraph
+from weft.model.problem import Objective, Problem
+from weft.model.validate import validate
+from weft.schedulers.auto import Auto
+from weft.schedulers.base import Limit
+from weft.schedulers.rules import RULES
+from weft.schedulers.tabu import Tabu
+
+PROPERTY = settings(max_examples=40, deadline=None, derandomize=True)
+CHEAP = ("heft", *RULES)
+
+
+@PROPERTY
+@given(problem=problems())
+def test_auto_is_never_worse_than_heft_or_a_rule(problem: Problem):
+    found = Auto().plan(problem, limit=Limit(effort=5))
+    assert validate(found) == ()
+    best = min(catalog.planner(name).plan(problem).makespan for name in CHEAP)
+    assert found.makespan <= best * (1 + 1e-12)
+
+
+@PROPERTY
+@given(problem=problems())
+def test_auto_is_never_worse_under_the_smallest_budget(problem: Problem):
+    found = Auto().plan(problem, limit=Limit(budget=1e-9))
+    assert validate(found) == ()
+    best = min(catalog.planner(name).plan(problem).makespan for name in CHEAP)
+    assert found.makespan <= best * (1 + 1e-12)
+
+
+def test_auto_finds_both_optima_of_the_fork(fork_problem: Problem):
+    assert Auto().plan(fork_problem, limit=Limit(effort=50)).makespan == 11.0
+    without = fork_problem.replaced(objective=Objective(copies=False))
+    found = Auto().plan(without, limit=Limit(effort=50))
+    assert (found.makespan, found.num_copies) == (21.0, 0)
+
+
+def test_auto_bound_without_copies_does_not_bind_a_schedule_with_them(fork_problem: Problem):
+    found = Auto().plan(fork_problem, limit=Limit(effort=50))
+    assert found.num_copies
+    assert found.bound.copies
+    assert found.bound.value <= 11.0
+
+
+def test_auto_says_who_won_and_what_was_tried():
+    auto = Auto()
+    auto.plan(suite("taillard").instance("ta01").problem, limit=Limit(effort=200))
+    assert auto.note.startswith("won by tabu; tried rules and list planners, tabu")
+
+
+def test_auto_repeats_in_another_process():
+    paths = [*sys.path, str(Path(__file__).parent)]
+    code = f"import sys; sys.path[:0] = {paths!r}; import test_auto; print(test_auto.trace())"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == str(trace())
+
+
+def trace() -> list[list[float]]:
+    """Devices and starts of a small graph with transfers and of a job shop."""
+    graph = Problem(
+        generate("layered", 24, seed=2), Cluster.uniform([DeviceClass("cpu")], [3], bandwidth=1e6)
+    )
+    problems = [graph, suite("taillard").instance("ta01").problem]
+    found = [Auto().plan(problem, seed=1, limit=Limit(effort=30)) for problem in problems]
+    return [column.tolist() for plan in found for column in (plan.device, plan.start)]
+
+
+@pytest.fixture
+def no_ortools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if ortools were not installed."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ortools"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ortools", None)
+
+
+@pytest.mark.usefixtures("no_ortools")
+@pytest.mark.parametrize("limit", [{"effort": 100}, {"budget": 0.3}])
+def test_auto_does_without_ortools(limit: dict[str, float], fork_problem: Problem):
+    for problem in (fork_problem, suite("taillard").instance("ta01").problem):
+        auto = Auto()
+        found = auto.plan(problem, limit=Limit(**limit))
+        assert validate(found) == ()
+        assert "exact" not in auto.note
+
+
+@pytest.mark.usefixtures("no_ortools")
+def test_exact_without_ortools_names_the_extra(fork_problem: Problem):
+    with pytest.raises(UnsupportedError, match=r"ortools.*weft\[solve\]"):
+        catalog.schedule(fork_problem, "exact")
+
+
+def test_auto_keeps_to_its_budget_on_a_large_graph():
+    graph = generate("layered", 5000, seed=1)
+    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [8, 8], bandwidth=1e6)
+    problem = Problem(graph, cluster)
+    Auto().plan(Problem(generate("layered", 30, seed=1), cluster), limit=Limit(budget=0.1))  # compiles
+    began = time.perf_counter()
+    Auto().plan(problem, limit=Limit(budget=0.5))
+    assert time.perf_counter() - began < 5.0
+
+
+def test_tabu_refuses_devices_that_run_batches():
+    problem = Problem(TaskGraph([1.0] * 4), Cluster.uniform([DeviceClass("gpu", batch=4)], [1]))
+    reason = Tabu().supports(problem)
+    assert reason is not None
+    assert "'gpu-0' runs batches" in reason
+    found = Auto().plan(problem, limit=Limit(effort=10))
+    assert found.bound.value == 1.0  # four at a time: the load of the device is no bound
