@@ -46,6 +46,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ortools": ("schedulers/exact.py",),
     "onnx": ("io/onnx_graph.py",),
     "torch": ("policies/", "training/"),
+    "gymnasium": ("sim/adapters.py",),
+    "pettingzoo": ("sim/adapters.py",),
     "ray": ("execute/", "training/"),
     "dask": ("execute/",),
     "distributed": ("execute/",),

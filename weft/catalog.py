@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
     from weft.schedulers.base import Planner
+    from weft.schedulers.dispatch import Dispatcher
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,34 @@ PLANNERS: dict[str, Entry] = {
     "exact": Entry("weft.schedulers.exact:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True),
     "auto": Entry("weft.schedulers.auto:Auto", "the best of all of these for the time there is", True),
 }
+
+_DISPATCH = "weft.schedulers.dispatch"
+DISPATCHERS: dict[str, Entry] = {
+    "fifo": Entry(f"{_DISPATCH}:fifo", "oldest job first; fair, and hard to beat when little is heavy"),
+    "mru": Entry(f"{_DISPATCH}:mru", "stays with the kind served last; few changes of kind"),
+    "depth-first": Entry(f"{_DISPATCH}:depth_first", "kinds deepest in the graph first; finishes what was begun"),
+    "random": Entry(f"{_DISPATCH}:random", "any kind that waits; the floor of any comparison"),
+    "top-first": Entry(f"{_DISPATCH}:top_first", "kinds highest in the graph first; large batches, long queues"),
+    "round-robin": Entry(f"{_DISPATCH}:round_robin", "kinds in turn; no kind starves"),
+    "shortest-first": Entry(f"{_DISPATCH}:shortest_first", "kinds with the shortest run time first; many short tasks"),
+    "longest-first": Entry(f"{_DISPATCH}:longest_first", "kinds with the longest run time first; heavy tasks on time"),
+    "batch-fifo": Entry(f"{_DISPATCH}:batch_fifo", "oldest job first, on the smallest device its queue fills"),
+    "batch-mru": Entry(f"{_DISPATCH}:batch_mru", "the kind served last, on the smallest device its queue fills"),
+    "batch-depth": Entry(f"{_DISPATCH}:batch_depth", "deepest kind, on the smallest device its queue fills"),
+    "heavy-last": Entry(f"{_DISPATCH}:heavy_last", "heavy kinds on the largest device only; unequal devices and tasks"),
+    "heavy-last-1": Entry(f"{_DISPATCH}:heavy_last_1", "heavy-last from one waiting heavy task on"),
+    "heavy-last-3": Entry(f"{_DISPATCH}:heavy_last_3", "heavy-last, one small device helps; when heavy tasks are rare"),
+    "heavy-last-5": Entry(f"{_DISPATCH}:heavy_last_5", "heavy-last from three waiting on; when heavy tasks are common"),
+    "edf": Entry(f"{_DISPATCH}:edf", "earliest deadline first; with equal deadlines the oldest job"),
+    "eft": Entry(f"{_DISPATCH}:eft", "oldest job to the device where it finishes first, or wait for it"),
+    "srw": Entry(f"{_DISPATCH}:srw", "shortest expected remaining work first, to the earliest finish; mean job time"),
+    "heft-expected": Entry(f"{_DISPATCH}:heft_expected", "upward rank as an expectation over branches; makespan"),
+    "heft-estimated": Entry(f"{_DISPATCH}:heft_estimated", "heft-expected with branch probabilities as observed so far"),
+}
+"""NAME+wait is the variant of a rule that waits for the next event where the rule idles."""
 # fmt: on
 
-ROLES: dict[str, dict[str, Entry]] = {"planner": PLANNERS}
+ROLES: dict[str, dict[str, Entry]] = {"planner": PLANNERS, "dispatcher": DISPATCHERS}
 
 
 def planner(name: str) -> Planner:
@@ -71,6 +97,18 @@ def planner(name: str) -> Planner:
     module, _, attribute = PLANNERS[name].target.partition(":")
     found: Planner = getattr(importlib.import_module(module), attribute)()
     return found
+
+
+def dispatcher(name: str) -> Dispatcher:
+    """The dispatcher of this name; ``NAME+wait`` waits where ``NAME`` idles."""
+    base, plus, _ = name.partition("+wait")
+    if base not in DISPATCHERS or name != base + plus:
+        close = difflib.get_close_matches(base, DISPATCHERS, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"no dispatcher {name!r}{hint} (weft schedulers lists them)", field="scheduler")
+    module, _, attribute = DISPATCHERS[base].target.partition(":")
+    found: Dispatcher = getattr(importlib.import_module(module), attribute)
+    return found.waiting() if plus else found
 
 
 @dataclass(frozen=True)

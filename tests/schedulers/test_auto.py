@@ -117,6 +117,22 @@ def test_auto_keeps_to_its_budget_on_a_large_graph():
     assert time.perf_counter() - began < 5.0
 
 
+def test_auto_is_done_at_once_where_heft_meets_the_bound():
+    problem = Problem(TaskGraph([3.3] * 20_000), Cluster.uniform([DeviceClass("cpu")], [1]))
+    auto = Auto()
+    auto.plan(problem, limit=Limit(effort=10))
+    assert auto.note == "won by heft; tried rules and list planners"
+
+
+def test_auto_goes_on_where_the_bound_is_zero_and_the_makespan_is_not():
+    cluster = Cluster.uniform([DeviceClass("a"), DeviceClass("b")], [1, 1], bandwidth=1.0)
+    times = [[0.0, float("inf")], [float("inf"), 0.0]]
+    graph = TaskGraph([float("nan")] * 2, [0], [1], [5.0], classes=("a", "b"), times=times)
+    auto = Auto()
+    assert auto.plan(Problem(graph, cluster), limit=Limit(effort=10)).makespan == 5.0
+    assert "tabu" in auto.note
+
+
 def test_tabu_refuses_devices_that_run_batches():
     problem = Problem(TaskGraph([1.0] * 4), Cluster.uniform([DeviceClass("gpu", batch=4)], [1]))
     reason = Tabu().supports(problem)

@@ -28,6 +28,8 @@ from weft import catalog
 from weft.errors import InputError, MissingExtra, WeftError
 from weft.evaluation.robustness import replay
 from weft.evaluation.store import Config, Key, Measured, Row, Store
+from weft.evaluation.streams import chooser, measure_stream, policy_hashes
+from weft.evaluation.streams import warm as warm_stream
 from weft.model.bounds import Bound
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
@@ -68,13 +70,26 @@ class Sweep:
             if not getattr(self, name):
                 raise InputError("expected at least one, got none", field=name)
         for name in self.schedulers:
-            catalog.planner(name)
+            if self.is_stream:
+                chooser(name)
+            else:
+                catalog.planner(name)
         if self.check not in CHECKS:
             raise InputError(f"expected one of {', '.join(CHECKS)}, got {self.check!r}", field="check")
         if self.num_problems < 1:
             raise InputError(f"expected a whole number >= 1, got {self.num_problems}", field="problems")
         for cell in self.cells:
             _refuse_too_many(cell, self.split, self.num_problems)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether jobs keep arriving: every seed then is a workload of its own."""
+        return self.cells[0].is_stream
+
+    @property
+    def num_samples(self) -> int:
+        """What statistics are over: problems, in a stream with every seed."""
+        return self.num_problems * (len(self.seeds) if self.is_stream else 1)
 
     @property
     def num_rows(self) -> int:
@@ -86,8 +101,11 @@ class Sweep:
         """What decides the rows: the question, the inputs and the versions that answer it."""
         recipe = self.cells[0].recipe
         inputs = dict.fromkeys(name for cell in self.cells for name in cell.inputs)
+        named: dict[str, object] = {"seed": recipe.seed, "cluster": recipe.cluster}
+        if self.is_stream:
+            named |= {"graph": recipe.graph, "policies": policy_hashes(self.schedulers)}
         return {
-            "scenario": recipe.to_dict() | {"seed": recipe.seed, "cluster": recipe.cluster},
+            "scenario": recipe.to_dict() | named,
             "cells": {cell.label: dict(cell.values) for cell in self.cells},
             "inputs": {name: _file_hash(name) for name in inputs},
             "split": self.split,
@@ -147,6 +165,8 @@ def run(sweep: Sweep, store: Store, *, workers: int = 1, progress: Progress | No
 def measure(unit: Unit) -> list[Measured]:
     """Run one scheduler on one problem with every seed of the unit."""
     try:
+        if unit.scenario.is_stream:
+            return measure_stream(unit)
         _warm(unit.scheduler)
         problem = _problem(unit.scenario, unit.split, unit.index)
         seen: dict[Judged, Row] = {}
@@ -161,8 +181,8 @@ def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
     if workers <= 1:
         yield from map(measure, units)
         return
-    for scheduler in dict.fromkeys(unit.scheduler for unit in units):
-        _warm(scheduler)  # compiled once, here, instead of by every worker
+    for scheduler, is_stream in dict.fromkeys((unit.scheduler, unit.scenario.is_stream) for unit in units):
+        (warm_stream if is_stream else _warm)(scheduler)  # compiled once, here, instead of by every worker
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_start_worker) as pool:
         try:

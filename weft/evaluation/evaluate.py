@@ -22,6 +22,8 @@ from weft.scenarios.settings import did_you_mean
 
 METRICS = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "copies")
 """Metrics that are summed up."""
+STREAM_METRICS = ("mean_jct", "p99_jct", "utilisation", "batch_fill", "makespan", "expired")
+"""The same for streams of jobs."""
 CONFIDENCE = 0.95
 
 
@@ -139,7 +141,7 @@ def choose_baseline(sweep: Sweep, wanted: str | None) -> str:
 def summarise(sweep: Sweep, rows: Sequence[Row]) -> tuple[Summary, ...]:
     """Mean, standard error and interval of every metric, per cell and scheduler."""
     found = []
-    for metric in METRICS:
+    for metric in STREAM_METRICS if sweep.is_stream else METRICS:
         means = problem_means(sweep, rows, metric)
         for (cell, scheduler), values in means.items():
             found.append(_summary(cell, scheduler, metric, values))
@@ -158,12 +160,16 @@ def _summary(cell: str, scheduler: str, metric: str, values: Floats) -> Summary:
 
 
 def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[str, str], Floats]:
-    """Per cell and scheduler the metric of every problem, averaged over seeds; problems in one order."""
-    values: dict[tuple[str, str], dict[str, list[float]]] = {
+    """Per cell and scheduler the metric of every problem, averaged over seeds; problems in one order.
+
+    In a stream every seed of a problem is a workload, and so a sample of its own.
+    """
+    values: dict[tuple[str, str], dict[tuple[str, int], list[float]]] = {
         (cell.label, scheduler): {} for cell in sweep.cells for scheduler in sweep.schedulers
     }
     for row in rows:
-        values[row.cell, row.scheduler].setdefault(row.problem, []).append(float(getattr(row, metric)))
+        sample = (row.problem, row.seed if sweep.is_stream else 0)
+        values[row.cell, row.scheduler].setdefault(sample, []).append(float(getattr(row, metric)))
     return {
         key: np.array([np.mean(by_problem[name]) for name in sorted(by_problem)], dtype=np.float64)
         for key, by_problem in values.items()
@@ -171,8 +177,8 @@ def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[
 
 
 def compare(sweep: Sweep, rows: Sequence[Row], metric: str, baseline: str) -> tuple[Against, ...]:
-    """Every other scheduler against the baseline, cell by cell; none with a single problem."""
-    if sweep.num_problems < 2 or len(sweep.schedulers) < 2:
+    """Every other scheduler against the baseline, cell by cell; none with a single sample."""
+    if sweep.num_samples < 2 or len(sweep.schedulers) < 2:
         return ()
     means = problem_means(sweep, rows, metric)
     pairs = [(cell.label, name) for cell in sweep.cells for name in sweep.schedulers if name != baseline]

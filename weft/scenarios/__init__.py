@@ -13,3 +13,4 @@ from weft.scenarios.settings import parse_assignments as parse_assignments
 from weft.scenarios.splits import SPLITS as SPLITS
 from weft.scenarios.splits import seed_of as seed_of
 from weft.scenarios.splits import split_of as split_of
+from weft.scenarios.streams import StreamCase as StreamCase

@@ -15,6 +15,7 @@ from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_clus
 from weft.model.graph import TaskGraph
 from weft.model.problem import Objective, Problem
 from weft.scenarios.recipes import late
+from weft.scenarios.streams import read_template, with_probability
 from weft.scenarios.tpch import tpch_names, tpch_suite
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ def _tpch(chosen: Scenario, split: str, index: int) -> Problem:
     return _posed(chosen, found.graph, found.cluster)
 
 
+def _stream(chosen: Scenario, split: str, index: int) -> Problem:
+    graph, branch = read_template(chosen.recipe.graph), str(chosen.settings["branch"])
+    if branch:
+        graph = with_probability(graph, branch, chosen.number("p_c"))
+    objective = Objective(chosen.recipe.metric, chosen.recipe.copies)
+    return Problem(graph, read_machines(chosen.recipe.cluster), objective)
+
+
 def _file(chosen: Scenario, split: str, index: int) -> Problem:
     recipe = chosen.recipe
     found: Problem = late("weft.io.files:read_problem")(
@@ -75,6 +84,7 @@ MAKERS: dict[str, Callable[[Scenario, str, int], Problem]] = {
     "jobshop": _jobshop,
     "opgraph": _opgraph,
     "tpch": _tpch,
+    "stream": _stream,
     "files": _file,
 }
 """Generator -> the problem at an index of a split."""

@@ -25,6 +25,10 @@ GENERATORS: dict[str, tuple[str, ...]] = {
     "jobshop": ("jobs", "machines", "noise"),
     "tpch": ("queries", "data", "noise"),
     "opgraph": ("kind", "tasks", "noise"),
+    "stream": (
+        *("p_c", "branch", "jobs", "arrivals", "gap", "spread"),
+        *("idle", "idle_block", "expiry", "estimate", "forget"),
+    ),
     "files": ("ccr", "noise"),
 }
 """Generator -> the settings it reads."""
@@ -48,6 +52,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "problems": (int,),
     "seed": (int,),
     "cluster": (str, dict),
+    "graph": (str, dict),
     "files": (list,),
     "settings": (dict,),
 }
@@ -76,6 +81,8 @@ class Recipe:
     """Another seed gives other problems from the same distribution."""
     cluster: str = ""
     """Name or path of a cluster, or its document as JSON; empty: none is named."""
+    graph: str = ""
+    """Path of the graph every job of a stream has, or its document as JSON."""
     files: tuple[str, ...] = ()
     given: str = "{}"
     """Settings the recipe fixes or sweeps, as JSON; the command line overrides them."""
@@ -184,6 +191,8 @@ def _with_absolute_files(document: Document, origin: Path) -> dict[str, Any]:
     cluster = own.get("cluster")
     if isinstance(cluster, str) and ("/" in cluster or cluster.endswith((".toml", ".json"))):
         own["cluster"] = str(origin.parent / cluster)
+    if isinstance(own.get("graph"), str):
+        own["graph"] = str(origin.parent / own["graph"])
     data = own.get("settings", {}).get("data")
     if isinstance(data, str) and data:
         own["settings"] = own["settings"] | {"data": str(origin.parent / data)}
@@ -229,6 +238,7 @@ def _recipe(document: Document, origin: Path) -> Recipe:
         _at_least(document.get("problems", 20), 1, "problems"),
         _at_least(document.get("seed", 0), 0, "seed"),
         _cluster(document.get("cluster", ""), generator),
+        _graph(document.get("graph", ""), generator),
         tuple(document.get("files", ())),
         json.dumps(given, sort_keys=True),
     )
@@ -259,6 +269,16 @@ def _setting(name: str, tables: Document) -> Setting:
 def _cluster(value: str | Document, generator: str) -> str:
     if value and generator in BRINGS_MACHINES:
         raise InputError(f"generator {generator} brings its own machines", field="cluster")
+    return _tables(value)
+
+
+def _graph(value: str | Document, generator: str) -> str:
+    if value and generator != "stream":
+        raise InputError(f"generator {generator} makes its own graphs", field="graph")
+    return _tables(value)
+
+
+def _tables(value: str | Document) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 

@@ -17,6 +17,7 @@ from weft.scenarios.makers import MAKERS
 from weft.scenarios.recipes import BRINGS_MACHINES, Recipe, read_recipe
 from weft.scenarios.settings import Setting, Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
+from weft.scenarios.streams import StreamCase, stream_case
 from weft.scenarios.tpch import tpch_names
 
 FILE_SETTINGS = (
@@ -39,6 +40,11 @@ class Scenario:
     def name(self) -> str:
         """Name of the recipe."""
         return self.recipe.name
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether jobs keep arriving, so that dispatchers act instead of planners."""
+        return self.recipe.generator == "stream"
 
     @functools.cached_property
     def settings(self) -> dict[str, Value]:
@@ -69,6 +75,10 @@ class Scenario:
         made = MAKERS[self.recipe.generator](self, split, index)
         return made.replaced(name=self.problem_name(split, index))
 
+    def stream(self, split: str, index: int) -> StreamCase:
+        """The stream of jobs at this index of a split."""
+        return stream_case(self, split, index)
+
     def problems(self, split: str, count: int) -> Iterator[Problem]:
         """The first problems of a split."""
         return (self.problem(split, index) for index in range(count))
@@ -89,12 +99,12 @@ class Scenario:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Files the problems are read from."""
-        cluster = self.recipe.cluster
-        machines = (cluster,) if cluster and cluster[0] != "{" and Path(cluster).is_file() else ()
+        named = (self.recipe.cluster, self.recipe.graph)
+        parts = tuple(one for one in named if one and one[0] != "{" and Path(one).is_file())
         if self.settings.get("data"):
             folder = Path(str(self.settings["data"]))
             return tuple(str(path) for path in sorted(folder.glob("tpch_*.json")))
-        return (*self.recipe.files, *machines)
+        return (*self.recipe.files, *parts)
 
     def _check_index(self, split: str, index: int) -> None:
         count = self.count(split)

@@ -60,7 +60,7 @@ class Auto:
         bounds: dict[str, Bound] = {}
         tried = ["rules and list planners"]
         for member, share in self._improvers(problem):
-            if best.schedule.gap_percent <= 1e-9 or limit.left() <= 0:
+            if _is_met(best.schedule) or limit.left() <= 0:
                 break
             found = self._run(member, problem, plain, seed, _part(limit, share))
             bounds |= {bound.method: bound for bound in found.lower_bounds}
@@ -88,6 +88,8 @@ class Auto:
         """
         decoder = Decoder(problem)
         best = plain = Found("heft", Heft().plan(problem))
+        if _is_met(best.schedule):
+            return best, plain
         for found in self._candidates(problem, decoder, limit):
             if found.schedule.makespan < best.schedule.makespan:
                 best = found
@@ -128,6 +130,11 @@ class Auto:
         if has_transfers(compile_problem(problem)):
             return problem.num_tasks <= EXACT_TASKS
         return problem.num_tasks <= EXACT_OPERATIONS
+
+
+def _is_met(schedule: Schedule) -> bool:
+    """Whether no schedule of its kind is shorter."""
+    return schedule.makespan <= schedule.bound.value * (1 + 1e-11)
 
 
 def _part(limit: Limit, share: float) -> Limit:

@@ -239,17 +239,23 @@ def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> floa
         kept = 0
         held_any = False
         for k in range(num_ready):
+            if num_free == 0:  # nobody else can start now
+                num_started = k - kept
+                if num_started > 0:
+                    for later in range(k, num_ready):
+                        ready[later - num_started] = ready[later]
+                kept = num_ready - num_started
+                break
             i = ready[k]
             p = np.int64(-1)
-            if num_free > 0:
-                for q in range(num_choices[i]):
-                    c = choices[i, q]
-                    if class_free[c] > 0 and not is_held[c]:
-                        p = _free_device(
-                            i, class_ptr[c], class_ptr[c + 1], class_devices, free, demand, allowed, job
-                        )
-                        if p >= 0:
-                            break
+            for q in range(num_choices[i]):
+                c = choices[i, q]
+                if class_free[c] > 0 and not is_held[c]:
+                    p = _free_device(
+                        i, class_ptr[c], class_ptr[c + 1], class_devices, free, demand, allowed, job
+                    )
+                    if p >= 0:
+                        break
             if p < 0:
                 ready[kept] = i
                 kept += 1

@@ -17,7 +17,7 @@ from weft.sim.random import below
 
 # fmt: off
 FIFO, MRU, DEPTH_FIRST, RANDOM, TOP_FIRST, ROUND_ROBIN, SHORTEST_FIRST, LONGEST_FIRST = range(8)
-HEAVY_LAST, RANKED = 8, 9
+HEAVY_LAST, RANKED, EARLIEST, ESTIMATED = 8, 9, 10, 11
 FREE = -2
 # fmt: on
 
@@ -36,6 +36,9 @@ class Rule(NamedTuple):
     rank: Floats  # (num_kinds,) ranked: higher first
     state: np.ndarray  # (num_envs,) random words
     last: Ints  # (num_envs,) kind chosen last
+    order: Ints = np.zeros(0, np.int64)  # (num_nodes,) estimated: nodes of each graph, children first
+    node_time: Floats = np.zeros(0)  # (num_nodes,) estimated: mean run time
+    node_rank: Floats = np.zeros(0)  # (num_nodes,) estimated: a buffer
 
 
 @inlined
@@ -44,8 +47,8 @@ def _available(s: State, b: int, kind: int, claimed: Ints) -> int:
 
 
 @inlined
-def _pick_kind(rule: Rule, s: State, b: int, claimed: Ints) -> int:
-    """The kind this rule serves next, or -1."""
+def _pick_kind(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools) -> int:
+    """The usable kind this rule serves next, or -1."""
     num_kinds = len(claimed)
     number = rule.number
     best = np.int64(-1)
@@ -53,24 +56,24 @@ def _pick_kind(rule: Rule, s: State, b: int, claimed: Ints) -> int:
         first = rule.last[b] + (1 if number == ROUND_ROBIN else 0)
         for k in range(num_kinds):
             kind = (first + k) % num_kinds
-            if _available(s, b, kind, claimed) > 0:
+            if usable[kind] and _available(s, b, kind, claimed) > 0:
                 rule.last[b] = kind
                 return kind
         return best
     if number == RANDOM:
         count = 0
         for kind in range(num_kinds):
-            count += 1 if _available(s, b, kind, claimed) > 0 else 0
+            count += 1 if usable[kind] and _available(s, b, kind, claimed) > 0 else 0
         if count == 0:
             return best
         left = below(rule.state[b : b + 1], count)
         for kind in range(num_kinds):
-            if _available(s, b, kind, claimed) > 0:
+            if usable[kind] and _available(s, b, kind, claimed) > 0:
                 if left == 0:
                     return kind
                 left -= 1
     for kind in range(num_kinds):
-        if _available(s, b, kind, claimed) <= 0:
+        if not usable[kind] or _available(s, b, kind, claimed) <= 0:
             continue
         if best < 0:
             best = kind
@@ -80,12 +83,12 @@ def _pick_kind(rule: Rule, s: State, b: int, claimed: Ints) -> int:
                 best = kind
         elif number == DEPTH_FIRST:
             best = kind if rule.depth[kind] > rule.depth[best] else best
+        elif number == TOP_FIRST:
+            best = kind if rule.depth[kind] < rule.depth[best] else best
         elif number == SHORTEST_FIRST:
             best = kind if rule.kind_time[kind] < rule.kind_time[best] else best
         elif number == LONGEST_FIRST:
             best = kind if rule.kind_time[kind] > rule.kind_time[best] else best
-        elif number == RANKED:
-            best = kind if rule.rank[kind] > rule.rank[best] else best
     return best
 
 
@@ -103,7 +106,7 @@ def _by_device(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claim
         action[p] = num_kinds
         if s.free_at[b, p] > s.total[b, NOW]:
             continue
-        kind = _pick_kind(rule, s, b, claimed)
+        kind = _pick_kind(rule, s, b, claimed, stream.can_run[p])
         if kind < 0:
             action[p] = _nothing(rule, num_kinds)
         else:
@@ -112,11 +115,21 @@ def _by_device(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claim
 
 
 @inlined
-def _last_free(action: Ints) -> int:
+def _last_free(action: Ints, stream: Stream, kind: int) -> int:
+    """The last free device, of those that can run a kind if one is given (>= 0), or -1."""
     for p in range(len(action) - 1, -1, -1):
-        if action[p] == FREE:
+        if action[p] == FREE and (kind < 0 or stream.can_run[p, kind]):
             return p
     return -1
+
+
+@inlined
+def _mark_usable(stream: Stream, action: Ints, usable: Bools) -> None:
+    """Which kinds some free device can run."""
+    for kind in range(len(usable)):
+        usable[kind] = False
+        for p in range(len(action)):
+            usable[kind] |= action[p] == FREE and stream.can_run[p, kind]
 
 
 @inlined
@@ -125,16 +138,18 @@ def _by_count(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claime
     num_kinds = len(claimed)
     for p in range(len(action)):
         action[p] = FREE if s.free_at[b, p] <= s.total[b, NOW] else num_kinds
-    while _last_free(action) >= 0:
-        kind = _pick_kind(rule, s, b, claimed)
+    usable = np.empty(num_kinds, np.bool_)
+    while _last_free(action, stream, -1) >= 0:
+        _mark_usable(stream, action, usable)
+        kind = _pick_kind(rule, s, b, claimed, usable)
         if kind < 0:
             break
         waiting = _available(s, b, kind, claimed)
         chosen = np.int64(-1)
         for p in range(len(action)):
-            if action[p] == FREE and stream.batch[p] >= waiting:
+            if action[p] == FREE and stream.can_run[p, kind] and stream.batch[p] >= waiting:
                 chosen = p if chosen < 0 or stream.batch[p] < stream.batch[chosen] else chosen
-        chosen = chosen if chosen >= 0 else _last_free(action)
+        chosen = chosen if chosen >= 0 else _last_free(action, stream, kind)
         action[chosen] = kind
         claimed[kind] += stream.batch[chosen]
     for p in range(len(action)):
@@ -143,21 +158,21 @@ def _by_count(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claime
 
 
 @inlined
-def _deepest_light(rule: Rule, s: State, b: int, claimed: Ints) -> int:
+def _deepest_light(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools) -> int:
     best = np.int64(-1)
     for kind in range(len(claimed)):
-        if not rule.is_heavy[kind] and _available(s, b, kind, claimed) > 0:
+        if usable[kind] and not rule.is_heavy[kind] and _available(s, b, kind, claimed) > 0:
             best = kind if best < 0 or rule.depth[kind] > rule.depth[best] else best
     return best
 
 
 @inlined
-def _fullest_light(rule: Rule, s: State, b: int, claimed: Ints, room: int) -> int:
+def _fullest_light(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools, room: int) -> int:
     """The light kind that fills most of a device, ties to the deeper."""
     best, best_size = np.int64(-1), np.int64(0)
     for kind in range(len(claimed)):
         size = min(_available(s, b, kind, claimed), room)
-        if rule.is_heavy[kind] or size <= 0:
+        if rule.is_heavy[kind] or not usable[kind] or size <= 0:
             continue
         if size > best_size or (size == best_size and rule.depth[kind] > rule.depth[best]):
             best, best_size = kind, size
@@ -165,10 +180,10 @@ def _fullest_light(rule: Rule, s: State, b: int, claimed: Ints, room: int) -> in
 
 
 @inlined
-def _heaviest(rule: Rule, s: State, b: int, claimed: Ints, least: int) -> int:
+def _heaviest(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools, least: int) -> int:
     best = np.int64(-1)
     for kind in range(len(claimed)):
-        if rule.is_heavy[kind] and _available(s, b, kind, claimed) >= least:
+        if usable[kind] and rule.is_heavy[kind] and _available(s, b, kind, claimed) >= least:
             best = kind if best < 0 or rule.depth[kind] > rule.depth[best] else best
     return best
 
@@ -197,15 +212,15 @@ def _heavy_last(rule: Rule, stream: Stream, s: State, b: int, action: Ints, clai
             kind = np.int64(-1)
             if is_small:
                 if heavy_on_small < rule.small_heavy:
-                    kind = _heaviest(rule, s, b, claimed, np.int64(1))
+                    kind = _heaviest(rule, s, b, claimed, stream.can_run[p], np.int64(1))
                     heavy_on_small += 1 if kind >= 0 else 0
                 if kind < 0:
-                    kind = _deepest_light(rule, s, b, claimed)
+                    kind = _deepest_light(rule, s, b, claimed, stream.can_run[p])
             else:
                 if p == largest:
-                    kind = _heaviest(rule, s, b, claimed, rule.least_heavy)
+                    kind = _heaviest(rule, s, b, claimed, stream.can_run[p], rule.least_heavy)
                 if kind < 0:
-                    kind = _fullest_light(rule, s, b, claimed, stream.batch[p])
+                    kind = _fullest_light(rule, s, b, claimed, stream.can_run[p], stream.batch[p])
             if kind < 0:
                 action[p] = _nothing(rule, num_kinds)
             else:
@@ -214,35 +229,105 @@ def _heavy_last(rule: Rule, stream: Stream, s: State, b: int, action: Ints, clai
 
 
 @inlined
+def _goes_first(rule: Rule, s: State, b: int, claimed: Ints, kind: int, other: int) -> bool:
+    """Whether a kind comes before another: by rank, or by the age of the next task."""
+    if rule.number == EARLIEST:
+        return s.queue[b, kind, claimed[kind]] < s.queue[b, other, claimed[other]]
+    return rule.rank[kind] > rule.rank[other]
+
+
+@inlined
+def _earliest_finish(stream: Stream, s: State, b: int, item: int, available_at: Floats) -> tuple[int, float]:
+    """The device on which a task would end first, ties to the larger batch, and when."""
+    max_nodes = s.open_edges.shape[2]
+    graph = s.graph[b, item // max_nodes] if s.graph.shape[1] > 0 else 0
+    v = stream.graph_ptr[graph] + item % max_nodes
+    best, best_end = np.int64(0), np.inf
+    for p in range(len(available_at)):
+        end = available_at[p] + stream.run[v, stream.device_class[p]]
+        if end < best_end or (end == best_end and stream.batch[p] > stream.batch[best]):
+            best, best_end = p, end
+    return best, best_end
+
+
+@inlined
+def _expected_rank(
+    rule: Rule, stream: Stream, probability: Floats, seen: Floats, e: int, first: int, last: int
+) -> float:
+    """Expected rank behind the branch that edge e opens; its node's edges end at ``last``."""
+    num_edges, total, group = 0, 0.0, stream.group[e]
+    for other in range(e, last):
+        num_edges += 1 if stream.group[other] == group else 0
+    for other in range(e, last):
+        if stream.group[other] == group:
+            p = probability[other]
+            c = stream.choice[e]
+            if 0 <= c < len(seen) and num_edges > 1:
+                p = (seen[c, 1] + 1.0) / (seen[c, 0] + 2.0)
+                p = p if other == e else (1.0 - p) / (num_edges - 1)
+            total += p * rule.node_rank[first + stream.succ[other]]
+    return total
+
+
+@inlined
+def _opens_branch(stream: Stream, v: int, e: int) -> bool:
+    """Whether edge e is the first of its branch."""
+    other = stream.succ_ptr[v]
+    while stream.group[other] != stream.group[e]:
+        other += 1
+    return other == e
+
+
+@kernel
+def write_ranks(rule: Rule, stream: Stream, probability: Floats, seen: Floats) -> None:
+    """Upward ranks as expectations over branches, into ``rule.rank``; a kind counts with its highest task.
+
+    Rank of a task: its mean run time plus the longest of what follows, a branch counting with its
+    expectation. Tracked branches have the estimate from the outcomes in ``seen`` (one uniform
+    prior outcome each way); if it is empty, and for other branches, ``probability`` holds.
+    """
+    rule.rank[:] = -np.inf
+    for graph in range(len(stream.graph_ptr) - 1):
+        first = stream.graph_ptr[graph]
+        for i in range(first, stream.graph_ptr[graph + 1]):
+            v = rule.order[i]
+            longest = 0.0
+            for e in range(stream.succ_ptr[v], stream.succ_ptr[v + 1]):
+                if stream.group[e] < 0:
+                    longest = max(longest, rule.node_rank[first + stream.succ[e]])
+                elif _opens_branch(stream, v, e):
+                    behind = _expected_rank(rule, stream, probability, seen, e, first, stream.succ_ptr[v + 1])
+                    longest = max(longest, behind)
+            rule.node_rank[v] = rule.node_time[v] + longest
+            rule.rank[stream.kind[v]] = max(rule.rank[stream.kind[v]], rule.node_rank[v])
+
+
+@inlined
 def _ranked(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: Ints) -> None:
-    """Kinds by rank, each to the device where it would finish first, busy ones included."""
-    num_kinds, now = len(claimed), s.total[b, NOW]
-    done = np.zeros(num_kinds, np.bool_)
+    """Kinds by rank or age, each to the device where it would finish first.
+
+    A busy device may be the best one: it is then reserved in thought, and whoever comes next finds
+    it busy for longer. Free devices that get nothing wait.
+    """
+    num_kinds, now, num_free = len(claimed), s.total[b, NOW], 0
+    available_at = np.empty(len(action))
     for p in range(len(action)):
+        available_at[p] = max(now, s.free_at[b, p])
         action[p] = FREE if s.free_at[b, p] <= now else num_kinds
-    for _ in range(num_kinds * len(action) + 1):
+        num_free += 1 if action[p] == FREE else 0
+    while num_free > 0:
         kind = np.int64(-1)
         for k in range(num_kinds):
-            if not done[k] and _available(s, b, k, claimed) > 0:
-                kind = k if kind < 0 or rule.rank[k] > rule.rank[kind] else kind
+            if _available(s, b, k, claimed) > 0:
+                kind = k if kind < 0 or _goes_first(rule, s, b, claimed, k, kind) else kind
         if kind < 0:
             break
-        max_nodes = s.open_edges.shape[2]
-        item = s.queue[b, kind, 0]
-        graph = s.graph[b, item // max_nodes] if s.graph.shape[1] > 0 else 0
-        v = stream.graph_ptr[graph] + item % max_nodes
-        best, best_end = np.int64(-1), np.inf
-        for p in range(len(action)):
-            if 0 <= action[p] < num_kinds:
-                continue
-            end = max(now, s.free_at[b, p]) + stream.run[v, stream.device_class[p]]
-            if end < best_end or (end == best_end and stream.batch[p] > stream.batch[best]):
-                best, best_end = p, end
-        if best >= 0 and action[best] == FREE:
+        best, end = _earliest_finish(stream, s, b, s.queue[b, kind, claimed[kind]], available_at)
+        if action[best] == FREE:
             action[best] = kind
-            claimed[kind] += stream.batch[best]
-        else:
-            done[kind] = True  # its best device is busy: wait for it
+            num_free -= 1
+        available_at[best] = end
+        claimed[kind] += stream.batch[best]
     for p in range(len(action)):
         if action[p] == FREE:
             action[p] = _nothing(rule, num_kinds)
@@ -255,7 +340,9 @@ def choose(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: 
         claimed[k] = 0
     if rule.number == HEAVY_LAST:
         _heavy_last(rule, stream, s, b, action, claimed)
-    elif rule.number == RANKED:
+    elif rule.number >= RANKED:
+        if rule.number == ESTIMATED:
+            write_ranks(rule, stream, s.probability[b], s.seen[b])
         _ranked(rule, stream, s, b, action, claimed)
     elif rule.by_count:
         _by_count(rule, stream, s, b, action, claimed)

@@ -1,0 +1,104 @@
+"""Streams: jobs of one graph that keep arriving, and the rules under which they are dispatched."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.model.arrivals import Arrivals
+from weft.model.graph import TaskGraph
+from weft.model.problem import Problem
+from weft.scenarios.recipes import late
+
+if TYPE_CHECKING:
+    from weft.scenarios.scenario import Scenario
+
+BRANCH = 0
+"""The branch group that a setting varies, of a task that may have several."""
+
+
+@dataclass(frozen=True, eq=False)
+class StreamCase:
+    """A stream to dispatch: the problem of one job, how jobs arrive, and the rules of the game."""
+
+    problem: Problem
+    arrivals: Arrivals
+    expiry: float
+    """A waiting task of an older job is dropped; infinite: never."""
+    idle_block: float
+    """How long idling blocks a device; 0: it waits for the next event."""
+    forget: float
+    """Weight of older outcomes in the running estimate of a branch, per new outcome."""
+    peeks: bool
+    """Whether an outcome enters the estimate at the start of its task."""
+    tracked: tuple[str, ...] | None
+    """Tasks whose branches are estimated; None: all."""
+
+
+def stream_case(chosen: Scenario, split: str, index: int) -> StreamCase:
+    """The stream at an index of a split; indices differ in what happens, not in the problem."""
+    if not chosen.is_stream:
+        raise InputError(f"scenario {chosen.name} is no stream of jobs", field="generator")
+    law = str(chosen.settings["arrivals"])
+    branch = str(chosen.settings["branch"])
+    return StreamCase(
+        chosen.problem(split, index),
+        Arrivals(law, chosen.whole("jobs"), chosen.number("gap"), chosen.number("spread")),
+        chosen.number("expiry") or float("inf"),
+        chosen.number("idle_block") if chosen.settings["idle"] == "block" else 0.0,
+        chosen.number("forget"),
+        chosen.settings["estimate"] == "start",
+        (branch,) if branch else None,
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def read_template(graph: str) -> TaskGraph:
+    """The graph of every job, by path or from its document as JSON."""
+    if not graph:
+        raise InputError("expected a graph: a file or a table", field="graph")
+    found: TaskGraph
+    if graph.startswith("{"):
+        with late("weft.io.sources:inside")("graph"):
+            found = late("weft.io.native:graph_from_document")(json.loads(graph))
+    else:
+        found = late("weft.io.files:read_graph")(graph)
+    return found
+
+
+def with_probability(graph: TaskGraph, task: str, probability: float) -> TaskGraph:
+    """The graph with this probability for the first edge of a task's branch; the others share the rest."""
+    edges = _branch_edges(graph, task)
+    column = graph.probability.copy()
+    rest = column[edges[1:]]
+    share = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1.0 / len(rest))
+    column[edges[0]] = probability
+    column[edges[1:]] = (1.0 - probability) * share
+    return graph.replaced(probability=column)
+
+
+def _branch_edges(graph: TaskGraph, task: str) -> list[int]:
+    if task not in graph.index:
+        raise InputError(
+            f"no task {task!r} in graph {graph.name!r}{_choices(graph)}", field="settings.branch"
+        )
+    is_own = (graph.sources == graph.index[task]) & (graph.branch == BRANCH)
+    edges = np.flatnonzero(is_own).tolist()
+    if len(edges) < 2:
+        raise InputError(
+            f"expected a task with at least two edges of branch {BRANCH}, got {task!r}{_choices(graph)}",
+            field="settings.branch",
+        )
+    return edges
+
+
+def _choices(graph: TaskGraph) -> str:
+    sources = np.unique(graph.sources[graph.branch == BRANCH]).tolist()
+    if not sources:
+        return "; it has no branches: set branch to an empty text"
+    return f"; {', '.join(graph.names[i] for i in sources)} branch"
