@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.errors import InputError, UnsupportedError
@@ -84,6 +86,22 @@ DISPATCHERS: dict[str, Entry] = {
 ROLES: dict[str, dict[str, Entry]] = {"planner": PLANNERS, "dispatcher": DISPATCHERS}
 
 
+POLICIES: dict[str, Entry] = {
+    "conditional-ppo": Entry(
+        "weft/policies/zoo/conditional-ppo.json", "PPO policy trained on the conditional stream"
+    ),
+    "ppo": Entry("weft/policies/zoo/conditional-ppo.json", "the same, by its short name"),
+}
+"""Policies that ship: name to card, relative to the package's parent."""
+
+
+def policy_file(name: str) -> str | None:
+    """Where the card of a policy that ships lies; None if no policy has this name."""
+    if name not in POLICIES:
+        return None
+    return str(Path(__file__).resolve().parent.parent / POLICIES[name].target)
+
+
 def planner(name: str) -> Planner:
     """The planner of this name; a path to a TOML file is a mix of rules."""
     if name.endswith(".toml"):
@@ -118,7 +136,7 @@ class Result:
     scheduler: str
     schedule: Schedule
     seconds: float
-    """Wall time of planning, compilation excluded where the kernels were warm."""
+    """Wall time of planning, compilation excluded."""
     seed: int
     is_repeatable: bool
     """Whether the same seed gives the same schedule (not so under a wall-time budget)."""
@@ -127,11 +145,28 @@ class Result:
 
     def __str__(self) -> str:
         plan = self.schedule
-        bound = plan.bound
         return (
-            f"{self.scheduler}: makespan {plan.makespan:.6g} {plan.time_unit}, at most {plan.gap_percent:.1f} % "
-            f"above the optimum (bound {bound.value:.6g} by {bound.method}), planned in {self.seconds * 1e3:.1f} ms"
+            f"{self.scheduler}: makespan {plan.makespan:.6g} {plan.time_unit}, {quality(plan)}, "
+            f"planned in {duration(self.seconds)}"
         )
+
+
+def quality(plan: Schedule) -> str:
+    """How far from the optimum a schedule may be, in words, and among which schedules."""
+    bound = plan.bound
+    among = "" if bound.copies else " among schedules without copies"
+    known = f"bound {bound.value:.6g} by {bound.method}"
+    if plan.gap_percent < 1e-7:
+        return f"optimal{among} ({known})"
+    return f"at most {plan.gap_percent:.1f} % above the optimum{among} ({known})"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (120.0, 1.0, "s")):
+        if seconds < limit:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds / 60:.3g} min"
 
 
 def schedule(
@@ -153,17 +188,27 @@ def schedule(
     """
     from weft.schedulers.base import Limit
 
+    _refuse_other(problem)
     chosen = planner(scheduler)
     reason = chosen.supports(problem)
     if reason is not None:
         raise UnsupportedError(f"{scheduler}: {reason}", field="scheduler")
-    if budget is not None:
-        _warm(scheduler)  # the budget is for planning, not for compiling
+    _warm(scheduler)  # neither budget nor seconds are for compiling
     limit = Limit(budget, effort)
     started = time.perf_counter()
     plan = chosen.plan(problem, seed=seed, limit=limit)
     seconds = time.perf_counter() - started
     return Result(scheduler, plan, seconds, seed, limit.is_repeatable, getattr(chosen, "note", ""))
+
+
+def _refuse_other(problem: object) -> None:
+    """A file name in place of a problem is the first thing a person tries."""
+    from weft.model.problem import Problem
+
+    if not isinstance(problem, Problem):
+        is_name = isinstance(problem, str | os.PathLike)
+        hint = f"; read the file first: weft.read_problem({str(problem)!r})" if is_name else ""
+        raise InputError(f"expected a weft.Problem, got {type(problem).__name__}{hint}", field="problem")
 
 
 _warmed: list[str] = []

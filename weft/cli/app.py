@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import about, bench, evidence, files, look, output, plan, questions
+from weft.cli import about, bench, evidence, files, look, output, plan, questions, train
 from weft.errors import WeftError
 
 BUG = 70
@@ -33,6 +33,7 @@ for verb in (
     plan.validate,
     look.explain,
     look.gantt,
+    train.train,
     evidence.evaluate,
     evidence.scenarios,
     evidence.recipes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
     from weft.evaluation.statistics import Comparison
     from weft.scenarios import Scenario
 
+TRAINING = "training/"
+"""Prefix of the names of training recipes."""
 NOT_VALID = 1
 """Exit code where a schedule breaks a rule."""
+_COLUMNS = {"slr": "slr", "speedup": "speedup", "above bound": "gap_percent"}
+_STREAM_COLUMNS = {"p99": "p99_jct", "utilisation": "utilisation", "batch fill": "batch_fill"}
+"""Columns of the table -> the metric each shows."""
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 
@@ -121,7 +127,10 @@ def _sweep(
 
 
 def _fields(found: Evaluation) -> dict[str, object]:
-    rows = [asdict(row) | {"seconds": found.seconds[row.key]} for row in found.rows]
+    rows = [
+        asdict(row) | {"devices": json.loads(row.devices or "null"), "seconds": found.seconds[row.key]}
+        for row in found.rows
+    ]
     cells = [{"cell": cell.label, "settings": dict(cell.values)} for cell in found.sweep.cells]
     return {
         "scenario": found.sweep.cells[0].name,
@@ -138,16 +147,17 @@ def _fields(found: Evaluation) -> dict[str, object]:
 def _show(found: Evaluation, out: Path | None) -> None:
     for cell in found.sweep.cells:
         _show_cell(found, cell.label)
-    output.say("* best mean; intervals are 95 %, over problems")
+    samples = "seeds" if found.sweep.is_stream else "problems"
+    output.say(f"* best mean; intervals are 95 %, over {samples}")
     if len(found.comparisons) > 1:
         num = len(found.comparisons)
         output.say(f"  verdicts are corrected for {num} comparisons made together (Holm), intervals are not")
     if any(_is_short_of_problems(one.comparison) for one in found.comparisons):
         output.say(
-            "  where an interval leaves out 0 and yet nothing is distinguishable, take more --problems"
+            f"  where an interval leaves out 0 and yet nothing is distinguishable, take more --{samples}"
         )
     if not found.comparisons and len(found.sweep.schedulers) > 1:
-        output.say("one problem says nothing about others: no verdicts (--problems N)")
+        output.say(f"one of the {samples} says nothing about others: no verdicts (--{samples} N)")
     if out is not None:
         output.note(f"rows in {out}: the same command resumes or shows them")
     else:
@@ -158,7 +168,9 @@ def _show_cell(found: Evaluation, cell: str) -> None:
     summary = {(s.scheduler, s.metric): s for s in found.summary if s.cell == cell}
     verdicts = {a.scheduler: a.comparison for a in found.comparisons if a.cell == cell}
     best = min(summary[name, found.metric].mean for name in found.sweep.schedulers)
-    numeric = (f"mean {found.metric}", "interval", "slr", "speedup", "above bound", "planned in")
+    columns = _STREAM_COLUMNS if found.sweep.is_stream else _COLUMNS
+    took = "ran in" if found.sweep.is_stream else "planned in"
+    numeric = (f"mean {found.metric}", "interval", *columns, took)
     headers = ["", "scheduler", *numeric, f"against {found.baseline}"]
     table = output.table(headers, numeric, output.safe(_title(found, cell)))
     for name in found.sweep.schedulers:
@@ -169,20 +181,24 @@ def _show_cell(found: Evaluation, cell: str) -> None:
             name,
             output.number(main.mean),
             _interval(main),
-            output.number(summary[name, "slr"].mean, 4),
-            output.number(summary[name, "speedup"].mean, 4),
-            output.percent(summary[name, "gap_percent"].mean),
+            *(_shown(header, summary[name, metric].mean) for header, metric in columns.items()),
             output.duration(found.seconds_of(cell, name)),
             "baseline" if name == found.baseline else _verdict(verdicts.get(name)),
             style="bold" if is_best else None,
         )
-    output.show(table, spare=("speedup", "slr", "planned in"))
+    output.show(table, spare=("speedup", "slr", "batch fill", "utilisation", took))
+
+
+def _shown(header: str, value: float) -> str:
+    return output.percent(value) if header == "above bound" else output.number(value, 4)
 
 
 def _title(found: Evaluation, cell: str) -> str:
     sweep = found.sweep
     where = f", {cell}" if cell else ""
     seeds = f" x {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
+    if sweep.is_stream:
+        return f"{sweep.cells[0].name}{where}: {output.count(sweep.num_samples, f'{sweep.split} seed')}"
     problems = output.count(sweep.num_problems, f"{sweep.split} problem")
     return f"{sweep.cells[0].name}{where}: {problems}{seeds}"
 
@@ -265,17 +281,20 @@ def recipes(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the recipes of scenarios, or print one to change and use."""
+    """List the recipes of scenarios and of training, or print one to change and use."""
     from weft.scenarios import read_recipe, recipe_names, recipe_text
+    from weft.training import recipes as training
 
     if show is not None:
-        text = recipe_text(show)
+        is_training = show.startswith(TRAINING)
+        text = training.recipe_text(show.removeprefix(TRAINING)) if is_training else recipe_text(show)
         if as_json:
             output.emit(output.document("recipes", None, {"name": show, "text": text}))
         else:
             output.say(text.rstrip("\n"))
         return
     rows = [{"name": name, "summary": read_recipe(name).summary} for name in recipe_names()]
+    rows += [{"name": TRAINING + name, "summary": f"weft train {name}"} for name in training.recipe_names()]
     if as_json:
         output.emit(output.document("recipes", None, {"recipes": rows}))
         return

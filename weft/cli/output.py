@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
+from weft.catalog import duration as duration
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -95,14 +97,6 @@ def percent(value: float | None, sign: str = "") -> str:
     if value is None or not math.isfinite(value):
         return "-"
     return f"{0.0 if abs(value) < 0.05 else value:{sign}.1f} %"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (120.0, 1.0, "s")):
-        if seconds < limit:
-            return f"{seconds * scale:.3g} {unit}"
-    return f"{seconds / 60:.3g} min"
 
 
 def size(num_bytes: float) -> str:

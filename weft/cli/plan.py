@@ -32,11 +32,10 @@ def load(file: Path, cluster: str | None, ccr: float | None, copies: bool) -> Pr
 def make(
     problem: Problem, scheduler: str, seed: int, budget: float | None = None, effort: int | None = None
 ) -> Result:
-    """Plan with one scheduler; compilation comes first, so that it is not counted as planning."""
-    from weft import catalog, doctor
+    """Plan with one scheduler, saying so where it takes long."""
+    from weft import catalog
 
     with output.progress(f"planning {output.count(problem.num_tasks, 'task')} with {scheduler}"):
-        doctor.warm((scheduler,))
         return catalog.schedule(problem, scheduler, seed=seed, budget=budget, effort=effort)
 
 

@@ -38,11 +38,12 @@ class Row:
     seed: int
     scheduler: str
     makespan: float
-    slr: float
-    speedup: float
+    slr: float | None
+    speedup: float | None
+    """None in a stream of jobs, like the ratio before."""
     utilisation: float
     mean_jct: float
-    gap_percent: float
+    gap_percent: float | None
     lower_bound: float
     copies: int
     valid: bool | None
@@ -50,7 +51,13 @@ class Row:
     fault: str | None
     """The first rule that is broken."""
     trace: str
-    """SHA-256 over the columns of the schedule."""
+    """SHA-256 over the columns of the schedule, in a stream over the times of the jobs."""
+    p99_jct: float | None = None
+    """From here on: None unless jobs arrive in a stream."""
+    batch_fill: float | None = None
+    expired: int | None = None
+    devices: str | None = None
+    """Utilisation and batch fill of every device, as JSON."""
 
     @property
     def key(self) -> Key:
@@ -68,7 +75,7 @@ class Measured:
 
 _COLUMNS = tuple(field.name for field in fields(Row))
 _TYPES = {"float": "REAL NOT NULL", "int": "INTEGER NOT NULL", "str": "TEXT NOT NULL"}
-_OPTIONAL = {"bool | None": "INTEGER", "str | None": "TEXT"}
+_OPTIONAL = {"bool | None": "INTEGER", "int | None": "INTEGER", "float | None": "REAL", "str | None": "TEXT"}
 _SCHEMA = f"""
 BEGIN;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

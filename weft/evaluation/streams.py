@@ -116,7 +116,8 @@ def workload_seed(recipe_seed: int, problem: str, seed: int) -> int:
 
 
 def chooser(name: str) -> Dispatcher | Learned:
-    """The dispatcher of this name, or the policy of a weights file or run folder."""
+    """The dispatcher of this name, or the policy that ships, of a weights file or of a run folder."""
+    name = catalog.policy_file(name) or name
     is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last")) or Path(name).is_dir()
     return _learned(name) if is_file else catalog.dispatcher(name)
 

@@ -39,6 +39,14 @@ class Planned(Protocol):
     def seed(self) -> int:
         """The seed it was given."""
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same seed gives the same schedule."""
+
+    @property
+    def note(self) -> str:
+        """What the scheduler has to say; may be empty."""
+
 
 def schedule_document(
     result: Planned | Schedule,
@@ -50,12 +58,14 @@ def schedule_document(
 ) -> dict[str, Any]:
     """The JSON document of a result or of a bare schedule; the keywords fill in or override.
 
-    ``valid`` is what the validator said; None: not asked.
+    ``valid`` is what the validator said; None: not asked. Of a bare schedule it is not known whether
+    it is repeatable.
     """
+    is_repeatable, note = None, ""
     if isinstance(result, Schedule):
         plan = result
     else:
-        plan = result.schedule
+        plan, is_repeatable, note = result.schedule, result.is_repeatable, result.note
         scheduler = result.scheduler if scheduler is None else scheduler
         seed = result.seed if seed is None else seed
         seconds = result.seconds if seconds is None else seconds
@@ -67,9 +77,12 @@ def schedule_document(
         "makespan": plan.makespan,
         "lower_bound": plan.bound.value,
         "bound_by": plan.bound.method,
+        "bound_copies": plan.bound.copies,
         "gap_percent": plan.gap_percent,
         "seconds": seconds,
         "valid": valid,
+        "repeatable": is_repeatable,
+        "note": note,
         "time_unit": plan.time_unit,
         "placements": _placement_rows(plan),
     }

@@ -2,7 +2,8 @@
 
 First every cheap planner that applies; then tabu search for job shops, local search otherwise;
 and CP-SAT, warm-started from the best so far, where the problem is small enough for it to prove
-something. The result is never worse than HEFT or the best rule.
+something. The result is never worse than HEFT or the best rule. Only the makespan counts: deadlines
+are not looked at (``exact`` alone meets them).
 """
 
 from __future__ import annotations
@@ -59,10 +60,13 @@ class Auto:
         best, plain = self._cheap(problem, limit)
         bounds: dict[str, Bound] = {}
         tried = ["rules and list planners"]
+        effort = limit.effort or 0
         for member, share in self._improvers(problem):
-            if _is_met(best.schedule) or limit.left() <= 0:
+            if _is_met(best.schedule) or limit.left() <= 0 or (limit.is_repeatable and not effort):
                 break
-            found = self._run(member, problem, plain, seed, _part(limit, share))
+            part = _part(limit, effort, share)
+            effort -= part.effort or 0
+            found = self._run(member, problem, plain, seed, part)
             bounds |= {bound.method: bound for bound in found.lower_bounds}
             if not found.num_copies and found.makespan < plain.schedule.makespan:
                 plain = Found(member, found)
@@ -137,8 +141,8 @@ def _is_met(schedule: Schedule) -> bool:
     return schedule.makespan <= schedule.bound.value * (1 + 1e-11)
 
 
-def _part(limit: Limit, share: float) -> Limit:
-    """A share of what is left of a limit."""
+def _part(limit: Limit, effort: int, share: float) -> Limit:
+    """A share of what is left: of the effort where that is the limit, else of the time."""
     if limit.is_repeatable:
-        return Limit(effort=max(1, int((limit.effort or DEFAULT_EFFORT) * share)))
+        return Limit(effort=max(1, int(effort * share)))
     return Limit(budget=max(1e-3, limit.left() * share))

@@ -6,12 +6,13 @@ rebuilt from its devices and order with the true times.
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, permutations
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,20 +77,17 @@ class Exact:
 
     def supports(self, problem: Problem) -> str | None:
         """None, or why CP-SAT cannot act on the problem."""
-        if importlib.util.find_spec("ortools") is None:
-            return str(_missing())
         reason = refuse_unplannable(problem)
         if reason is not None:
             return reason
         for device_class, count in zip(problem.cluster.classes, problem.device_counts, strict=True):
             if count and device_class.batch > 1:
                 return f"class {device_class.name!r} runs batches: the exact model places tasks one by one"
-        return _too_large(compile_problem(problem))
+        return _too_large(compile_problem(problem)) or _refuse_solver()
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
         """The best schedule without copies found within the limit, with the bound proven for it."""
-        if importlib.util.find_spec("ortools") is None:
-            raise _missing()
+        _solver()
         limit = limit or Limit()
         start = self._checked(problem) if self.start else _cheap_plan(problem, seed, limit, self.deadlines)
         if start.makespan == 0:
@@ -154,8 +152,28 @@ class Exact:
         return replace(schedule, lower_bounds=(*schedule.lower_bounds, bound))
 
 
-def _missing() -> MissingExtra:
-    return MissingExtra("ortools", "solve", "the exact planner")
+def _solver() -> ModuleType:
+    """The module of CP-SAT, or one line that says why there is none."""
+    try:
+        return importlib.import_module("ortools.sat.python.cp_model")
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == "ortools":
+            raise MissingExtra("ortools", "solve", "the exact planner") from None
+        raise InputError(_broken(error), field="scheduler") from None
+    except Exception as error:  # a package that is there but does not load fails in its own ways
+        raise InputError(_broken(error), field="scheduler") from None
+
+
+def _broken(error: Exception) -> str:
+    return f"the exact planner needs ortools, which does not load: {type(error).__name__}: {error}"
+
+
+def _refuse_solver() -> str | None:
+    try:
+        _solver()
+    except InputError as error:
+        return error.message
+    return None
 
 
 def _cheap_plan(problem: Problem, seed: int, limit: Limit, deadlines: bool) -> Schedule:
@@ -182,10 +200,8 @@ class Program:
     """The CP-SAT model of a case: an optional interval per (task, pool), a lag per edge."""
 
     def __init__(self, case: Case) -> None:
-        from ortools.sat.python import cp_model
-
-        self.case, self.cp = case, cp_model
-        self.model = cp_model.CpModel()
+        self.case, self.cp = case, _solver()
+        self.model: cp_model.CpModel = self.cp.CpModel()
         self.makespan = self.model.new_int_var(0, case.horizon, "makespan")
         self.start: list[cp_model.IntVar] = []
         self.end: list[cp_model.LinearExprT] = []

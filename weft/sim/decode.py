@@ -175,6 +175,17 @@ def _free_device(
 
 
 @inlined
+def _may_use(i: int, first: int, last: int, class_devices: Ints, allowed: Bools, job: Ints) -> bool:
+    """Whether the job of task i may use one of ``class_devices[first:last]``."""
+    if allowed.shape[0] == 0:
+        return True
+    for k in range(first, last):
+        if allowed[job[i], class_devices[k]]:
+            return True
+    return False
+
+
+@inlined
 def _reset(pools: Pools, s: Scratch) -> None:
     for p in range(len(pools.device_class)):
         for r in range(s.free.shape[1]):
@@ -262,7 +273,9 @@ def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> floa
                 if has_holds and hold[i]:
                     held_any = True
                     for q in range(num_choices[i]):
-                        is_held[choices[i, q]] = True
+                        c = choices[i, q]
+                        if _may_use(i, class_ptr[c], class_ptr[c + 1], class_devices, allowed, job):
+                            is_held[c] = True
                 continue
             for r in range(free.shape[1]):
                 free[p, r] -= demand[i, r]
@@ -334,15 +347,19 @@ def decode_active(pools: Pools, s: Scratch, priority: Floats) -> float:
         for d in range(class_ptr[chosen_class], class_ptr[chosen_class + 1]):
             if free[class_devices[d], 0] < free[p, 0]:
                 p = class_devices[d]
-        best, best_at = np.int64(-1), np.int64(-1)
+        best, best_at, is_best_before = np.int64(-1), np.int64(-1), False
         for k in range(num_ready):
             i = ready[k]
             start = max(free[p, 0], data_ready[i])
-            competes = start < soonest or start + run[i, chosen_class] == soonest
-            if choices[i, 0] == chosen_class and competes:
-                is_first = best < 0 or priority[i] > priority[best]
-                if is_first or (priority[i] == priority[best] and i < best):
-                    best, best_at = i, k
+            is_before = start < soonest
+            # a task of length zero that starts at `soonest` competes only with its like
+            if choices[i, 0] != chosen_class or not (is_before or start + run[i, chosen_class] == soonest):
+                continue
+            is_first = best < 0 or (is_before and not is_best_before)
+            if not is_first and is_before == is_best_before:
+                is_first = priority[i] > priority[best] or (priority[i] == priority[best] and i < best)
+            if is_first:
+                best, best_at, is_best_before = i, np.int64(k), is_before
         starts[best], devices[best] = max(free[p, 0], data_ready[best]), p
         end = starts[best] + run[best, chosen_class]
         free[p, 0] = end

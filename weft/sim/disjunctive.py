@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.model.graph import Floats, Ints
+from weft.sim.decode import pop_event, push_event
 from weft.sim.jit import inlined, kernel
 
 MEMORY = 1 << 16
@@ -109,43 +110,127 @@ def longest_paths(order: Ints, ptr: Ints, ends: Ints, lag: Floats, run: Floats, 
     return length
 
 
+class Queues(NamedTuple):
+    """Who waits for which device, as heaps of (time, place by key); modified in place."""
+
+    first: Ints  # (num_machines + 1,) where the tasks of a device begin in the four heaps
+    free: Floats  # (num_machines,) when the device is idle again
+    num_open: Ints  # (num_machines,)
+    open_time: Floats  # (num_tasks,) always 0: those that could start once the device is idle
+    open_place: Ints  # (num_tasks,)
+    num_later: Ints  # (num_machines,)
+    later_time: Floats  # (num_tasks,) when they are ready: those that are not by then
+    later_place: Ints  # (num_tasks,)
+    nominee: Ints  # (num_machines,) who is next on the device, -1: nobody
+    nominee_start: Floats  # (num_machines,)
+    num_heads: Ints  # (1,)
+    head_time: Floats  # (2 * num_tasks + num_machines,) nominees of all devices, some outdated
+    head_place: Ints  # (2 * num_tasks + num_machines,)
+
+
+@inlined
+def _new_queues(machine: Ints) -> Queues:
+    n, num_machines = len(machine), 0
+    for m in machine:
+        num_machines = max(num_machines, m + 1)
+    first = np.zeros(num_machines + 1, np.int64)
+    for m in machine:
+        first[m + 1] += 1
+    for m in range(num_machines):
+        first[m + 1] += first[m]
+    return Queues(
+        first,
+        np.zeros(num_machines),
+        np.zeros(num_machines, np.int64),
+        np.zeros(n),
+        np.zeros(n, np.int64),
+        np.zeros(num_machines, np.int64),
+        np.zeros(n),
+        np.zeros(n, np.int64),
+        np.full(num_machines, -1, np.int64),
+        np.zeros(num_machines),
+        np.zeros(1, np.int64),
+        np.zeros(2 * n + num_machines),
+        np.zeros(2 * n + num_machines, np.int64),
+    )
+
+
+@inlined
+def _wait(q: Queues, m: int, ready: float, place: int) -> None:
+    """A task with all its data under way queues for its device."""
+    part = slice(q.first[m], q.first[m + 1])
+    q.num_later[m] = push_event(q.later_time[part], q.later_place[part], q.num_later[m], ready, place)
+
+
+@inlined
+def _nominate(q: Queues, m: int) -> None:
+    """Find who starts next on a device and put it among the heads, unless it is there."""
+    part = slice(q.first[m], q.first[m + 1])
+    later_time, later_place = q.later_time[part], q.later_place[part]
+    while q.num_later[m] > 0 and later_time[0] <= q.free[m]:
+        place = later_place[0]
+        q.num_later[m] = pop_event(later_time, later_place, q.num_later[m])
+        q.num_open[m] = push_event(q.open_time[part], q.open_place[part], q.num_open[m], 0.0, place)
+    nominee, start = np.int64(-1), q.free[m]
+    if q.num_open[m] > 0:
+        nominee = q.open_place[part][0]
+    elif q.num_later[m] > 0:
+        nominee, start = later_place[0], later_time[0]
+    if nominee >= 0 and (nominee != q.nominee[m] or start != q.nominee_start[m]):
+        q.num_heads[0] = push_event(q.head_time, q.head_place, q.num_heads[0], start, nominee)
+    q.nominee[m], q.nominee_start[m] = nominee, start
+
+
+@inlined
+def _pop_first(q: Queues, machine: Ints, by_key: Ints) -> tuple[float, int]:
+    """Take the nominee that starts first, ties by place, off its device; its start and place."""
+    while True:
+        start, place = q.head_time[0], q.head_place[0]
+        q.num_heads[0] = pop_event(q.head_time, q.head_place, q.num_heads[0])
+        m = machine[by_key[place]]
+        if q.nominee[m] == place and q.nominee_start[m] == start:
+            break
+    part = slice(q.first[m], q.first[m + 1])
+    if q.num_open[m] > 0:
+        q.num_open[m] = pop_event(q.open_time[part], q.open_place[part], q.num_open[m])
+    else:
+        q.num_later[m] = pop_event(q.later_time[part], q.later_place[part], q.num_later[m])
+    q.nominee[m] = -1
+    return start, place
+
+
 @kernel
 def dispatch(shop: Shop, key: Floats) -> Ints:
     """Non-delay order: whatever can start first starts, the smallest key where several can."""
     run, machine, succ_ptr, succ, succ_lag = shop.run, shop.machine, shop.succ_ptr, shop.succ, shop.succ_lag
     n = len(run)
+    by_key = np.argsort(key, kind="mergesort")
+    rank = np.empty(n, np.int64)
+    for k in range(n):
+        rank[by_key[k]] = k
     waiting = shop.pred_ptr[1:] - shop.pred_ptr[:-1]
     ready = shop.release.copy()
-    free = np.zeros(n)
-    candidates = np.empty(n, np.int64)
-    size = 0
+    queues = _new_queues(machine)
     for i in range(n):
         if waiting[i] == 0:
-            candidates[size] = i
-            size += 1
+            _wait(queues, machine[i], ready[i], rank[i])
+    for m in range(len(queues.free)):
+        _nominate(queues, m)
     order = np.empty(n, np.int64)
     for k in range(n):
-        chosen, earliest = 0, np.inf
-        for c in range(size):
-            i = candidates[c]
-            start = max(ready[i], free[machine[i]])
-            other = candidates[chosen]
-            is_tie = start == earliest
-            if start < earliest or (is_tie and (key[i] < key[other] or (key[i] == key[other] and i < other))):
-                chosen, earliest = c, start
-        i = candidates[chosen]
-        size -= 1
-        candidates[chosen] = candidates[size]
+        start, place = _pop_first(queues, machine, by_key)
+        i = by_key[place]
         order[k] = i
-        finish = earliest + run[i]
-        free[machine[i]] = finish
+        finish = start + run[i]
+        queues.free[machine[i]] = finish
         for e in range(succ_ptr[i], succ_ptr[i + 1]):
             j = succ[e]
             ready[j] = max(ready[j], finish + succ_lag[e])
             waiting[j] -= 1
             if waiting[j] == 0:
-                candidates[size] = j
-                size += 1
+                _wait(queues, machine[j], ready[j], rank[j])
+                _nominate(queues, machine[j])
+        _nominate(queues, machine[i])
     return order
 
 

@@ -5,10 +5,12 @@ Same-step autoreset: where an episode ends, the observation is already that of t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from weft.errors import InputError
 from weft.model.arrivals import Arrivals
@@ -41,6 +43,8 @@ EPISODE, PROBABILITY, GAP = 4, 5, 3
 """Streams of keyed draws; GAP is the model's stream of arrivals."""
 START = -1.0
 """Where the clock of an episode starts."""
+BUFFERS = ("observation", "mask", "reward", "done", "elapsed", "ended", "final_observation")
+"""Arrays of a :class:`QueueEnv` that a step writes."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +77,15 @@ class Setup:
 
 @kernel
 def _draw_episode(
-    s: State, b: int, seed: int, episode: int, gaps: Floats, law: Floats, edges: Ints
+    s: State, b: int, origin: Ints, episode: int, gaps: Floats, law: Floats, edges: Ints
 ) -> None:
     """Key, probability and arrivals of one episode; a draw depends on nothing else.
 
+    ``origin`` = seed, number of the environment among those of this seed;
     ``gaps`` = mean, spread, kind (0 normal, 1 Poisson, 2 periodic); ``law`` = low, high of the
     first probability of the edges ``edges`` (first, second), which may be empty.
     """
-    key = np.int64(keyed_uniform(seed, EPISODE, b, episode, 0, 0) * 2.0**52)
+    key = np.int64(keyed_uniform(origin[0], EPISODE, origin[1], episode, 0, 0) * 2.0**52)
     s.seed[b] = key
     if len(edges) > 0:
         p = law[0] + (law[1] - law[0]) * keyed_uniform(key, PROBABILITY, 0, 0, 0, 0)
@@ -106,11 +111,11 @@ def _draw_episode(
 
 @kernel
 def _start_all(
-    stream: Stream, sight: Sight, s: State, episode: Ints, seed: int, gaps: Floats, law: Floats, edges: Ints,
+    stream: Stream, sight: Sight, s: State, episode: Ints, origin: Ints, gaps: Floats, law: Floats, edges: Ints,
     observation: Floats, mask: Bools,
 ) -> None:  # fmt: skip
     for b in range(len(episode)):
-        _draw_episode(s, b, seed, episode[b], gaps, law, edges)
+        _draw_episode(s, b, origin[b], episode[b], gaps, law, edges)
         begin(stream, s, b, START)
         observe(stream, sight, s, b, observation[b])
         write_mask(stream, s, b, mask[b])
@@ -118,11 +123,15 @@ def _start_all(
 
 @kernel
 def _step_all(
-    stream: Stream, sight: Sight, s: State, episode: Ints, seed: int, gaps: Floats, law: Floats, edges: Ints,
+    stream: Stream, sight: Sight, s: State, episode: Ints, origin: Ints, gaps: Floats, law: Floats, edges: Ints,
     actions: Ints, waits: bool, reward_kind: int, reward_scale: float, full_jobs: int,
     observation: Floats, mask: Bools, reward: Floats, done: Bools, elapsed: Floats, ended: Floats,
+    final: Floats,
 ) -> None:  # fmt: skip
-    """One decision in every environment; ``ended`` gets the mean job time of ended episodes."""
+    """One decision in every environment.
+
+    ``ended`` and ``final`` get the mean job time and the last observation of ended episodes.
+    """
     action = np.empty(actions.shape[1], np.int64)
     for b in range(len(episode)):
         before, job_time, queue_time = s.total[b, NOW], s.total[b, JOB_TIME], s.total[b, QUEUE_TIME]
@@ -147,11 +156,12 @@ def _step_all(
         done[b] = is_over
         elapsed[b] = passed
         ended[b] = np.nan
-        if is_over:
+        if is_over and not s.overflow[b]:
             ended[b] = s.total[b, SUM_JCT] / max(1, s.count[b, COMPLETED] + s.count[b, EXPIRED])
+            observe(stream, sight, s, b, final[b])
             episode[b] += 1
             s.jobs[b] = full_jobs
-            _draw_episode(s, b, seed, episode[b], gaps, law, edges)
+            _draw_episode(s, b, origin[b], episode[b], gaps, law, edges)
             begin(stream, s, b, START)
         observe(stream, sight, s, b, observation[b])
         write_mask(stream, s, b, mask[b])
@@ -179,6 +189,9 @@ class QueueEnv:
         self.done = np.zeros(num_envs, np.bool_)
         self.elapsed = np.zeros(num_envs, np.float32)
         self.ended = np.zeros(num_envs, np.float32)
+        self.final_observation = np.zeros((num_envs, self.num_features), np.float32)
+        self._episode = np.zeros(num_envs, np.int64)
+        self._origin = np.zeros((num_envs, 2), np.int64)  # seed, number among those of the seed
         self._staggered = staggered
         self._state = new_state(
             self.stream, num_envs, setup.arrivals.count, edge_probabilities(setup.problem)
@@ -194,48 +207,56 @@ class QueueEnv:
         self._edges = _varied_edges(self.stream) if setup.varies else np.zeros(0, np.int64)
         self.reset(seed)
 
-    def reset(self, seed: int) -> None:
-        """Start every environment anew; with staggering, first episodes have different lengths."""
-        self._seed = seed
-        self._episode = np.zeros(self.num_envs, np.int64)
+    def reset(self, seed: int | Ints | None) -> None:
+        """Start every environment anew; with staggering, first episodes have different lengths.
+
+        A number seeds them all, and each draws its own episodes; an array gives each the seed it
+        would have alone; None goes on to the next episode of each.
+        """
+        if seed is None:
+            self._episode += 1
+        else:
+            self._episode[:] = 0
+            self._origin[:, 0] = seed
+            self._origin[:, 1] = np.arange(self.num_envs) if np.ndim(seed) == 0 else 0
         jobs = self.setup.arrivals.count
         self._state.jobs[:] = jobs
         if self._staggered:
             self._state.jobs[:] = np.maximum(1, jobs * np.arange(1, self.num_envs + 1) // self.num_envs)
         _start_all(
-            self.stream, self.setup.sight, self._state, self._episode, seed, self._gaps, self._law,
+            self.stream, self.setup.sight, self._state, self._episode, self._origin, self._gaps, self._law,
             self._edges, self.observation, self.mask,
         )  # fmt: skip
 
     def step(self, actions: Ints) -> tuple[np.ndarray, np.ndarray]:
         """One decision everywhere; returns reward and done."""
         _step_all(
-            self.stream, self.setup.sight, self._state, self._episode, self._seed, self._gaps, self._law,
+            self.stream, self.setup.sight, self._state, self._episode, self._origin, self._gaps, self._law,
             self._edges, actions, self.setup.waits, REWARDS.index(self.setup.reward), self.setup.reward_scale,
             self.setup.arrivals.count, self.observation, self.mask, self.reward, self.done, self.elapsed,
-            self.ended,
+            self.ended, self.final_observation,
         )  # fmt: skip
         if self._state.overflow.any():
             raise InputError("more jobs at once than the environment has room for", field="arrivals")
         return self.reward, self.done
 
-    def snapshot(self) -> dict[str, np.ndarray]:
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """A copy of everything that changes."""
         arrays = {f"state.{name}": value.copy() for name, value in self._state._asdict().items()}
-        for name in ("observation", "mask", "reward", "done", "elapsed", "ended"):
+        for name in BUFFERS:
             arrays[name] = getattr(self, name).copy()
         arrays["episode"] = self._episode.copy()
-        arrays["seed"] = np.array([self._seed], np.int64)
+        arrays["origin"] = self._origin.copy()
         return arrays
 
-    def restore(self, snapshot: dict[str, np.ndarray]) -> None:
+    def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go back to a snapshot."""
         for name, value in self._state._asdict().items():
             value[...] = snapshot[f"state.{name}"]
-        for name in ("observation", "mask", "reward", "done", "elapsed", "ended"):
+        for name in BUFFERS:
             getattr(self, name)[...] = snapshot[name]
         self._episode[...] = snapshot["episode"]
-        self._seed = int(snapshot["seed"][0])
+        self._origin[...] = snapshot["origin"]
 
     @property
     def state(self) -> Any:

@@ -240,11 +240,13 @@ def outcome_of(stream: Stream, s: State, b: int, job: int, node: int, v: int, gr
 @inlined
 def _observe_outcome(stream: Stream, s: State, b: int, job: int, node: int, v: int) -> None:
     """Count what every tracked branch of node v decided, for the running estimates."""
-    done = np.int64(-1)
-    for e in range(stream.succ_ptr[v], stream.succ_ptr[v + 1]):
+    first = stream.succ_ptr[v]
+    for e in range(first, stream.succ_ptr[v + 1]):
         c = stream.choice[e]
-        if c >= 0 and c != done:
-            done = c  # edges of one branch stand together: e is its first
+        is_first = c >= 0
+        for other in range(first, e):  # edges of two branches may alternate
+            is_first = is_first and stream.choice[other] != c
+        if is_first:
             taken = outcome_of(stream, s, b, job, node, v, stream.group[e])
             s.seen[b, c, 0] = s.seen[b, c, 0] * stream.forget + 1.0
             s.seen[b, c, 1] = s.seen[b, c, 1] * stream.forget + (1.0 if taken == e else 0.0)
@@ -343,7 +345,8 @@ def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
 def apply_action(stream: Stream, s: State, b: int, action: Ints) -> None:
     """Walk the devices in order; entry = kind to start, num_kinds for idle, or WAIT.
 
-    A kind whose queue earlier devices have emptied starts nothing: the device waits.
+    A kind that cannot run there, or whose queue earlier devices have emptied, starts nothing: the
+    device waits.
     """
     num_kinds = stream.can_run.shape[1]
     now = s.total[b, NOW]
@@ -357,7 +360,7 @@ def apply_action(stream: Stream, s: State, b: int, action: Ints) -> None:
             if stream.idle_block > 0.0:
                 s.free_at[b, p] = now + stream.idle_block
                 s.running_kind[b, p] = -1
-        elif kind != WAIT and s.queued[b, kind] > 0:
+        elif kind != WAIT and s.queued[b, kind] > 0 and stream.can_run[p, kind]:
             start_batch(stream, s, b, p, kind)
 
 

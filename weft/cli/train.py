@@ -1,0 +1,107 @@
+"""The verb that trains: a recipe into a run folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+
+if TYPE_CHECKING:
+    from weft.training.run import Progress
+
+
+def train(
+    recipe: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE", show_default=False, help="A built-in recipe, or a TOML file."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; default runs/RECIPE."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe or its scenario."),
+    ] = None,
+    seed: opt.Seed = 0,
+    device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda.")] = "cpu",
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to begin with.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and stop.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Train a policy; resumes after an interruption."""
+    from weft.scenarios import parse_assignments
+    from weft.training.recipes import read_recipe
+
+    chosen = read_recipe(recipe, parse_assignments(settings or []))
+    folder = out or Path("runs") / Path(recipe).stem
+    if dry_run:
+        chosen.setup()
+        _describe(chosen.to_dict(), seed, as_json)
+        return
+    from weft.training.stream_run import train as train_recipe
+
+    with output.progress(f"training {chosen.name}"):
+        found = train_recipe(
+            chosen,
+            folder,
+            seed=seed,
+            device=device,
+            start=start,
+            is_resumed=resume,
+            on_progress=_Reporter(),
+            on_notice=output.note,
+        )
+    if as_json:
+        fields = {
+            "run": found.run,
+            "samples": found.samples,
+            "seconds": found.seconds,
+            "cpu_seconds": found.cpu_seconds,
+            "best": found.best,
+        }
+        output.emit(output.document("train", seed, fields))
+        return
+    output.say(
+        f"{found.run}: {found.samples:,} samples in {output.duration(found.seconds)} "
+        f"({output.duration(found.cpu_seconds)} of processor time), best mean reward {output.number(found.best)}"
+    )
+    output.next_command(f"weft evaluate {chosen.scenario} -s {found.run}@best,heavy-last-1 --seeds 8")
+
+
+def _describe(recipe: dict[str, object], seed: int, as_json: bool) -> None:
+    if as_json:
+        output.emit(output.document("train", seed, {"recipe": recipe}))
+        return
+    for key, value in recipe.items():
+        output.say(f"{key}: {value}")
+
+
+class _Reporter:
+    """A line on stderr every few seconds."""
+
+    every = 5.0
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now < self._next and progress.update < progress.num_updates:
+            return
+        self._next = now + self.every
+        print(
+            f"{progress.samples:>12,} of {progress.num_samples:,} samples, "
+            f"mean reward {progress.row.get('mean_reward'):.5g}, {output.duration(progress.seconds_left)} left",
+            file=sys.stderr,
+            flush=True,
+        )
