@@ -17,6 +17,10 @@ from weft.model.problem import Problem, Realisation
 from weft.model.schedule import DONE, Schedule
 
 
+SECONDS_PER = {"s": 1.0, "unit": 1.0, "ms": 0.001, "us": 0.000001, "min": 60.0, "h": 3600.0}
+"""Links are in seconds, run times in the unit of their graph."""
+
+
 class Case:
     """Schedule, problem and realisation as plain lists."""
 
@@ -46,6 +50,7 @@ class Case:
         self.group: list[int] = self.cluster.link_group.tolist()
         self.latency: list[list[float]] = self.cluster.latency.tolist()
         self.bandwidth: list[list[float]] = self.cluster.bandwidth.tolist()
+        self.second = 1.0 / SECONDS_PER[self.graphs[0].time_unit]
         self.taken = self._taken(realisation)
         self.realised = None if realisation is None else realisation.run_times.tolist()
 
@@ -183,7 +188,8 @@ class Case:
         if source == target:
             return 0.0
         a, b = self.group[source], self.group[target]
-        return self.latency[a][b] + (data / self.bandwidth[a][b] if data > 0 else 0.0)
+        seconds = self.latency[a][b] + (data / self.bandwidth[a][b] if data > 0 else 0.0)
+        return seconds * self.second
 
     def edges(self) -> Iterator[tuple[int, int, float]]:
         """(parent, child, data) of every taken edge from a task that runs."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
+from weft.model.units import SECONDS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -151,7 +152,7 @@ class TaskGraph:
         object.__setattr__(self, "classes", tuple(classes))
         object.__setattr__(self, "resources", tuple(resources))
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "time_unit", time_unit)
+        object.__setattr__(self, "time_unit", _unit(time_unit))
         object.__setattr__(self, "metadata", dict(metadata or {}))
         _check(self)
 
@@ -343,6 +344,13 @@ class GraphBuilder:
         if name not in self._index:
             raise InputError(f"edge {source!r} -> {target!r} names an unknown task {name!r}", field="edges")
         return self._index[name]
+
+
+def _unit(time_unit: str) -> str:
+    known = tuple(SECONDS)
+    if time_unit not in known:
+        raise InputError(f"expected one of {', '.join(known)}, got {time_unit!r}", field="time_unit")
+    return time_unit
 
 
 def _frozen(array: Any) -> Any:

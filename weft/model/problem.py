@@ -17,6 +17,7 @@ import numpy.typing as npt
 from weft.errors import InfeasibleError, InputError
 from weft.model.cluster import Cluster
 from weft.model.graph import ALWAYS, Bools, Floats, Ints32, TaskGraph
+from weft.model.units import SECONDS
 
 INFINITE = float("inf")
 LONGEST = 1e300
@@ -93,7 +94,8 @@ class Problem:
             raise InputError("expected at least one job, got none", field="jobs")
         if not 0 <= noise < INFINITE:
             raise InputError(f"expected a finite coefficient of variation >= 0, got {noise}", field="noise")
-        object.__setattr__(self, "jobs", tuple(jobs))
+        _check_units(jobs)
+        object.__setattr__(self, "jobs", tuple(_named_apart(jobs)))
         object.__setattr__(self, "cluster", cluster)
         object.__setattr__(self, "objective", objective or Objective())
         object.__setattr__(self, "noise", noise)
@@ -111,6 +113,32 @@ class Problem:
         if len(self.jobs) != 1:
             raise InputError(f"expected a problem with one job, got {len(self.jobs)}")
         return self.jobs[0].graph
+
+    @property
+    def time_unit(self) -> str:
+        """Unit of all times: that of every job's graph."""
+        return self.jobs[0].graph.time_unit
+
+    @property
+    def seconds_per_unit(self) -> float:
+        """Seconds in one unit of the problem's time."""
+        return SECONDS[self.time_unit]
+
+    @cached_property
+    def links(self) -> tuple[Floats, Floats]:
+        """Latency and bandwidth between link groups, in the problem's time unit and bytes per unit."""
+        seconds = self.seconds_per_unit
+        return self.cluster.latency / seconds, self.cluster.bandwidth * seconds
+
+    @cached_property
+    def mean_link(self) -> tuple[float, float]:
+        """The cluster's mean latency and mean inverse bandwidth, in the problem's time unit."""
+        latency, inverse = self.cluster.mean_link
+        return latency / self.seconds_per_unit, inverse / self.seconds_per_unit
+
+    def transfer_time(self, source: int, target: int, data: float) -> float:
+        """Time for ``data`` bytes from one device to another, in the problem's time unit."""
+        return self.cluster.transfer_time(source, target, data) / self.seconds_per_unit
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
@@ -180,7 +208,7 @@ class Problem:
     @cached_property
     def ccr(self) -> float:
         """Communication to computation: mean transfer time of an edge over mean run time of a task."""
-        latency, inverse = self.cluster.mean_link
+        latency, inverse = self.mean_link
         data = np.concatenate([job.graph.data for job in self.jobs])
         mean_work = float(self.mean_run_times.mean()) if self.num_tasks else 0.0
         if not len(data) or mean_work == 0:
@@ -218,6 +246,32 @@ class Problem:
                 if job.release + k * job.period < horizon
             ]
         return self.replaced(jobs=tuple(jobs))
+
+
+def _check_units(jobs: Sequence[Job]) -> None:
+    unit = jobs[0].graph.time_unit
+    for job in jobs:
+        if job.graph.time_unit != unit:
+            raise InputError(
+                f"expected {unit!r} as in job {jobs[0].name}, got {job.graph.time_unit!r}",
+                field=f"job {job.name}: time_unit",
+            )
+
+
+def _named_apart(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs, later ones of an equal name numbered: ``name-2``, ``name-3``, ..."""
+    given = {job.name for job in jobs}
+    if len(given) == len(jobs):
+        return list(jobs)
+    last: dict[str, int] = {}
+    apart = []
+    for job in jobs:
+        number = last.get(job.name, 0) + 1
+        while number > 1 and f"{job.name}-{number}" in given:
+            number += 1
+        last[job.name] = number
+        apart.append(job if number == 1 else replace(job, name=f"{job.name}-{number}"))
+    return apart
 
 
 def _eligible_row(job: Job, cluster: Cluster) -> Bools:
@@ -294,12 +348,12 @@ def _check_runnable(problem: Problem, table: Floats) -> None:
 
 def _check_total(problem: Problem) -> None:
     """Refuse times that may add up to more than a number can hold."""
-    table, cluster = problem.run_times, problem.cluster
+    table, (latency, bandwidth) = problem.run_times, problem.links
     run = float(np.max(table, where=np.isfinite(table), initial=0.0)) * problem.num_tasks
     data = max(float(job.graph.data.max(initial=0.0)) for job in problem.jobs)
-    slowest = float(cluster.latency.max()) + data / float(cluster.bandwidth.min())
+    slowest = float(latency.max()) + data / float(bandwidth.min())
     moved = slowest * sum(job.graph.num_edges for job in problem.jobs)
-    total = (run + moved) * cluster.num_devices + max(job.release for job in problem.jobs)
+    total = (run + moved) * problem.cluster.num_devices + max(job.release for job in problem.jobs)
     if not total < LONGEST:
         raise InputError(
             f"run times and transfers may add up to {total:g}, expected less than {LONGEST:g}", field="work"

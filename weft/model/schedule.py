@@ -108,7 +108,7 @@ class Schedule:
     @property
     def time_unit(self) -> str:
         """Unit of all times."""
-        return self.problem.jobs[0].graph.time_unit
+        return self.problem.time_unit
 
     def placement(self, row: int) -> Placement:
         """View of one row."""
@@ -215,9 +215,9 @@ class Schedule:
 
     @property
     def gap_percent(self) -> float:
-        """How far the makespan lies above the bound."""
+        """How far the makespan lies above the bound; infinite where only the bound is 0."""
         if self.bound.value <= 0:
-            return 0.0
+            return np.inf if self.makespan > 0 else 0.0
         return 100.0 * (self.makespan / self.bound.value - 1.0)
 
     @property
@@ -308,7 +308,8 @@ class Schedule:
         watts = cluster.class_column("watts")[cluster.device_class]
         idle = cluster.class_column("idle_watts")[cluster.device_class]
         return float(
-            (watts * self._busy_time + idle * (self.makespan - self._busy_time)).sum() * self._seconds
+            (watts * self._busy_time + idle * (self.makespan - self._busy_time)).sum()
+            * self.problem.seconds_per_unit
         )
 
     @property
@@ -322,11 +323,7 @@ class Schedule:
         np.minimum.at(first, self.device[rows], self.start[rows])
         np.maximum.at(last, self.device[rows], self.finish[rows])
         span = np.where(last >= first, last - first, 0.0)
-        return float((price * span).sum() * self._seconds / 3600.0)
-
-    @property
-    def _seconds(self) -> float:
-        return {"ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0}.get(self.time_unit, 1.0)
+        return float((price * span).sum() * self.problem.seconds_per_unit / 3600.0)
 
     # -- copies, data, owners ---------------------------------------------------------------------
 
@@ -359,7 +356,7 @@ class Schedule:
     def _cheapest(self, sources: list[int], row: int, data: float) -> float:
         best_arrival, best_time = np.inf, 0.0
         for s in sources:
-            time = self.problem.cluster.transfer_time(int(self.device[s]), int(self.device[row]), data)
+            time = self.problem.transfer_time(int(self.device[s]), int(self.device[row]), data)
             if float(self.finish[s]) + time < best_arrival:
                 best_arrival, best_time = float(self.finish[s]) + time, time
         return best_time

@@ -34,7 +34,7 @@ class Arrays(NamedTuple):
     allowed: Bools  # (num_jobs, num_devices), or (0, 0) when every job may use all
     group: Ints  # (num_devices,) link group
     latency: Floats  # (num_groups, num_groups)
-    inverse: Floats  # (num_groups, num_groups) seconds per byte
+    inverse: Floats  # (num_groups, num_groups) time per byte
     mean_latency: float
     mean_inverse: float
 
@@ -43,7 +43,8 @@ def compile_problem(problem: Problem, run_times: Floats | None = None) -> Arrays
     """Lay a problem out for the kernels; ``run_times`` replaces the expected ones."""
     cluster = problem.cluster
     demand, capacity = _resources(problem)
-    mean_latency, mean_inverse = cluster.mean_link
+    latency, bandwidth = problem.links
+    mean_latency, mean_inverse = problem.mean_link
     graphs = [job.graph for job in problem.jobs]
     sources = _joined(problem, [g.sources for g in graphs])
     targets = _joined(problem, [g.targets for g in graphs])
@@ -67,8 +68,8 @@ def compile_problem(problem: Problem, run_times: Floats | None = None) -> Arrays
         class_count=np.array(problem.device_counts),
         allowed=np.array(problem.eligible),
         group=np.array(cluster.link_group, dtype=np.int64),
-        latency=np.array(cluster.latency),
-        inverse=1.0 / np.array(cluster.bandwidth),
+        latency=np.array(latency),
+        inverse=1.0 / bandwidth,
         mean_latency=mean_latency,
         mean_inverse=mean_inverse,
     )

@@ -162,9 +162,11 @@ def _sight(table: Mapping[str, Any]) -> Sight:
         neutral = Sight._field_defaults[key]
         if isinstance(neutral, bool) != isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"expected a value like {neutral!r}, got {value!r}", field=f"sight.{key}")
-    return Sight(
-        **{k: float(v) if isinstance(Sight._field_defaults[k], float) else v for k, v in table.items()}
-    )
+    defaults: dict[str, Any] = Sight._field_defaults
+    chosen: dict[str, Any] = {
+        key: float(value) if isinstance(defaults[key], float) else value for key, value in table.items()
+    }
+    return Sight(**chosen)
 
 
 def _config(table: Mapping[str, Any]) -> PPOConfig:
@@ -174,4 +176,5 @@ def _config(table: Mapping[str, Any]) -> PPOConfig:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise InputError(f"unknown parameter{hint}", field=f"config.{key}")
-    return PPOConfig(**{key: None if value == "none" else value for key, value in table.items()})
+    chosen: dict[str, Any] = {key: None if value == "none" else value for key, value in table.items()}
+    return PPOConfig(**chosen)

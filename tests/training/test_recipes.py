@@ -1,0 +1,114 @@
+"""Training recipes: built in, changed, and a user's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft import catalog
+from weft.errors import InputError
+from weft.evaluation.streams import chooser, run_policy, run_rule, setup_of
+from weft.policies.checkpoint import load_policy
+from weft.policies.forward import MlpPolicy
+from weft.scenarios import scenario
+from weft.sim.env import QueueEnv
+from weft.training.recipes import read_recipe, recipe_names, recipe_text
+from weft.training.stream_run import card_of, train
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipe_makes_an_environment(name: str) -> None:
+    recipe = read_recipe(name)
+    env = QueueEnv(recipe.setup(), 2, 1)
+    assert len(card_of(recipe, env).features) == env.num_features
+
+
+def test_paper_recipe_sees_what_the_paper_does() -> None:
+    assert QueueEnv(read_recipe("conditional-paper").setup(), 2, 1).num_features == 31
+
+
+def test_changes_reach_learner_scenario_and_sight() -> None:
+    changes = {"samples": 1000, "jobs": 50, "devices": False, "p_c": 0.3, "reward": "queued"}
+    recipe = read_recipe("conditional-quick", changes)
+    assert (recipe.config.samples, recipe.settings["jobs"], recipe.p_c) == (1000, 50, 0.3)
+    assert not recipe.sight.devices
+    assert recipe.setup().reward == "queued"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reward": "money"}, "reward: expected one of queued, in-system, last-jct, waiting, got 'money'"),
+        ({"p_c": 1.5}, "p_c: expected 'uniform' or a number from 0 to 1, got 1.5"),
+        ({"samples": -1}, "samples: expected a whole number >= 1, got -1"),
+        ({"oldest": "three"}, "sight.oldest: expected a value like 3, got 'three'"),
+    ],
+)
+def test_bad_change_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_recipe("conditional", changes)
+    assert str(error.value) == message
+
+
+def test_unknown_setting_is_refused_by_the_scenario() -> None:
+    with pytest.raises(InputError, match="hiden"):
+        read_recipe("conditional", {"hiden": 3}).setup()
+
+
+def test_unknown_recipe_gets_a_suggestion() -> None:
+    with pytest.raises(InputError, match="did you mean 'conditional'"):
+        read_recipe("conditinal")
+
+
+def test_own_recipe_needs_no_code(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(recipe_text("conditional-quick"), encoding="utf-8")
+    assert read_recipe(str(path)).to_dict() == read_recipe("conditional-quick").to_dict()
+
+
+def test_recipes_load_no_torch() -> None:
+    code = "import sys, weft.training.recipes; print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
+def test_training_learns_and_its_run_is_a_scheduler(tmp_path: Path) -> None:
+    changes = {"samples": 120_000, "jobs": 400, "num_envs": 40, "num_steps": 100, "hidden": [32, 32]}
+    recipe = read_recipe("conditional-quick", changes)
+    outcome = train(recipe, tmp_path / "run", seed=3)
+    assert outcome.samples == 120_000
+    learned = chooser(f"{tmp_path / 'run'}@last")
+    setup = setup_of(scenario("conditional", jobs=400).stream("test", 0), learned.sight)
+    seeds = np.arange(500, 508)
+    trained = run_policy(learned.policy, setup, seeds).mean_jct.mean()
+    random = run_rule(catalog.dispatcher("random"), setup, seeds).mean_jct.mean()
+    assert trained < random
+
+
+def test_start_from_other_features_is_refused(tmp_path: Path) -> None:
+    train(
+        read_recipe(
+            "conditional-quick",
+            {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50, "minibatch": 100},
+        ),
+        tmp_path / "run",
+    )
+    other = read_recipe("conditional-paper", {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50})
+    with pytest.raises(InputError, match="see or choose something else"):
+        train(other, tmp_path / "other", start=f"{tmp_path / 'run'}@last")
+
+
+def test_shipped_policy_beats_the_strongest_rule_where_heavy_tasks_are_common() -> None:
+    weights, card = load_policy(str(catalog.policy_file("ppo")))
+    learned = chooser("conditional-ppo")
+    setup = setup_of(scenario("conditional", jobs=4000, p_c=0.1).stream("test", 0), learned.sight)
+    assert isinstance(learned.policy, MlpPolicy)
+    assert (card.name, len(weights)) == ("conditional-ppo", 12)
+    seeds = np.arange(900, 908)
+    mine = run_policy(learned.policy, setup, seeds).mean_jct
+    best = run_rule(catalog.dispatcher("heavy-last-5"), setup, seeds).mean_jct
+    assert mine.mean() < 0.97 * best.mean()
