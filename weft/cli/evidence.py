@@ -65,16 +65,25 @@ def evaluate(
     split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",
     check: Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")] = "sample",
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the comparison, .png or .svg.")
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
     from weft.evaluation.evaluate import evaluate as run
 
+    opt.check_chart(plot, "--plot", "a figure of the sweep")
     cells = _cells(what, settings or [], cluster)
     names = tuple(opt.split_names(schedulers)) or cells[0].recipe.schedulers
     asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
     with _counting(output.count(asked.num_rows, "row")) as progress:
         found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)
+    if plot is not None:
+        from weft.evaluation.figures import draw
+
+        draw(found, plot)
+        output.note(f"the figure is in {plot}")
     if as_json:
         output.emit(output.document("evaluate", seed, _fields(found)))
     else:

@@ -311,7 +311,8 @@ def policy_hashes(schedulers: Sequence[str]) -> dict[str, str]:
     """SHA-256 of the weights of every policy among these: a name may stand for others tomorrow."""
     from weft.policies.checkpoint import load_policy
 
-    return {name: load_policy(name)[1].sha256 for name in schedulers if isinstance(chooser(name), Learned)}
+    learned = [name for name in schedulers if isinstance(chooser(name), Learned)]
+    return {name: load_policy(catalog.policy_file(name) or name)[1].sha256 for name in learned}
 
 
 def _row(unit: Unit, problem: str, found: Outcome, k: int) -> Row:

@@ -16,7 +16,6 @@ from weft.model.graph import TaskGraph
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import DONE, Schedule
 
-
 SECONDS_PER = {"s": 1.0, "unit": 1.0, "ms": 0.001, "us": 0.000001, "min": 60.0, "h": 3600.0}
 """Links are in seconds, run times in the unit of their graph."""
 

@@ -1,0 +1,87 @@
+"""A picture of a sweep: every scheduler against the baseline, over the setting that varies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.evaluation.evaluate import Against, Evaluation
+from weft.evaluation.gantt import check_path
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+"""Okabe and Ito's palette: told apart with any colour vision."""
+MARKS = "osD^vPX*"
+
+
+def draw(found: Evaluation, path: str | Path) -> None:
+    """Write the figure; the suffix (.png or .svg) says the format."""
+    check_path(Path(path), "--plot", "a figure of the sweep")
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.5, 5.2), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    setting = _varied(found)
+    names = [name for name in found.sweep.schedulers if name != found.baseline]
+    for k, name in enumerate(names):
+        _line(axes, found, setting, name, k, len(names))
+    axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--", label=f"{found.baseline} (baseline)")
+    axes.set_ylabel(f"{found.metric} against {found.baseline} (%), lower is better")
+    axes.set_title(
+        f"{found.sweep.cells[0].name}: {found.sweep.num_samples} paired samples per point, 95 % intervals",
+        fontsize=10,
+    )
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel(setting or "scheduler")
+    if not setting:
+        axes.set_xticks([])
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    stamp = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "weft"}):
+            figure.savefig(path, metadata=stamp)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+
+
+def _varied(found: Evaluation) -> str:
+    """The numeric setting that differs between cells; empty where none or several do."""
+    columns = {
+        key: {cell.settings[key] for cell in found.sweep.cells} for key in found.sweep.cells[0].settings
+    }
+    varied = [key for key, values in columns.items() if len(values) > 1]
+    is_one = len(varied) == 1 and all(isinstance(v, int | float) for v in columns[varied[0]])
+    return varied[0] if is_one else ""
+
+
+def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: int) -> None:
+    """One scheduler: its mean ratio to the baseline in every cell, with the interval."""
+    points: list[tuple[float, Against]] = []
+    for n, cell in enumerate(found.sweep.cells):
+        for against in found.comparisons:
+            if (against.cell, against.scheduler) == (cell.label, name):
+                value = cell.settings.get(setting)
+                place = float(value) if isinstance(value, int | float) else n + k / (total + 1.0)
+                points.append((place, against))
+    if not points:
+        return
+    x = np.array([place for place, _ in points])
+    y = np.array(
+        [[p.comparison.percent, p.comparison.low_percent, p.comparison.high_percent] for _, p in points]
+    )
+    axes.errorbar(
+        x,
+        y[:, 0],
+        yerr=np.abs(y[:, 1:] - y[:, :1]).T,
+        color=COLOURS[k % len(COLOURS)],
+        marker=MARKS[k % len(MARKS)],
+        markersize=4.5,
+        linewidth=1.4 if setting else 0.0,
+        elinewidth=0.9,
+        capsize=2.0,
+        label=Path(name).name if "/" in name else name,
+    )
