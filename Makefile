@@ -1,4 +1,4 @@
-# make demo   a first result: compare planners on an example, draw the winner
+# make demo   a first result: plan an example, then train a dispatcher and compare it with every rule
 # make test   everything a change must pass
 # make soak   the long proofs
 # make bench  the published figures (NAME=... for one of them)
@@ -8,6 +8,7 @@ PY := $(VENV)/bin/python
 WEFT := $(VENV)/bin/weft
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 CLUSTER ?= gpu-mix-8
+RULES := fifo,mru,depth-first,batch-fifo,heavy-last-1,heavy-last-3,heavy-last-5
 PLANNERS := heft,cpop,peft,lookahead,min-min,deft,tdca,perturbed
 
 .PHONY: demo test soak bench clean
@@ -18,7 +19,13 @@ demo: $(VENV)/.weft-demo
 	@echo
 	$(WEFT) schedule examples/pipeline.json --cluster $(CLUSTER) --scheduler perturbed --out out/schedule.json --gantt out/gantt.png
 	@echo
-	@echo "The schedule is in out/schedule.json, its Gantt chart in out/gantt.png."
+	$(WEFT) train conditional-quick --out out/run --resume
+	@echo
+	$(WEFT) evaluate conditional --schedulers out/run@best,ppo,$(RULES) --baseline heavy-last-1 \
+	  --seeds 12 --set jobs=3000 --set p_c=0:1:0.25 --plot out/conditional.png
+	@echo
+	@echo "out/schedule.json, out/gantt.png: the schedule of the example and its chart."
+	@echo "out/conditional.png: the policy just trained (run@best) and the one that ships (ppo) against the rules."
 
 test: $(VENV)/.weft-test
 	$(VENV)/bin/ruff check .
@@ -37,7 +44,7 @@ $(PY):
 
 $(VENV)/.weft-demo: pyproject.toml constraints.txt | $(PY)
 	@echo "installing weft into $(VENV), once ..."
-	$(PIP) -e '.[plot]'
+	$(PIP) -e '.[plot,train]'
 	@touch $@
 
 $(VENV)/.weft-test: pyproject.toml constraints.txt | $(PY)

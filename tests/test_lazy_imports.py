@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-HEAVY = ("numba", "torch", "scipy", "pydantic", "ray", "dask", "matplotlib", "ortools", "onnx")
+HEAVY = (
+    "numba", "torch", "scipy", "pydantic", "ray", "dask", "matplotlib", "ortools", "onnx", "gymnasium", "pettingzoo"
+)
 HELP = """
 import sys
 sys.argv = ["weft", "--help"]
