@@ -113,6 +113,7 @@ def bench(
     settings = Settings(name, scheduler or default_scheduler(name), seed, *limit)
     if check not in ("auto", "all"):
         raise InputError(f"expected auto or all, got {check!r}", field="--check")
+    output.check_folder(out)
     chosen = select(suite(name, data), opt.split_names(instances))
     rows = _measured(chosen, settings, opt.split_names(groups), check, out)
     if as_json:

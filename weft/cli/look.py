@@ -83,6 +83,7 @@ def gantt(
     as_json: opt.Json = False,
 ) -> None:
     """Draw a schedule: as a picture, or in the terminal."""
+    output.check_folder(out)
     opt.check_chart(out, "--out")
     problem = plan.load(file, cluster, ccr, copies)
     names = [scheduler] if schedule is not None else opt.split_names([scheduler])

@@ -8,9 +8,11 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from weft.catalog import duration as duration
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -170,6 +172,12 @@ def _width(made: Table, least: int = 24) -> int:
         need = max(map(cell_len, lines))
         total += (need if column.no_wrap else min(need, least)) + left + right + 1
     return total
+
+
+def check_folder(path: Path | None) -> None:
+    """Refuse a file whose folder is not there, before a long plan is made for it."""
+    if path is not None and not path.parent.is_dir():
+        raise InputError("cannot be written: no such folder", file=str(path))
 
 
 @contextmanager

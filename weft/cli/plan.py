@@ -76,6 +76,8 @@ def schedule(
     from weft.io.files import schedule_document, write_schedule
 
     seconds = opt.parse_duration(budget)
+    output.check_folder(out)
+    output.check_folder(gantt)
     opt.check_chart(gantt, "--gantt")
     result = make(load(file, cluster, ccr, copies), scheduler, seed, seconds, effort)
     valid = is_valid(result.schedule)
@@ -109,13 +111,15 @@ def draw(result: Result, path: Path) -> None:
 
 def summary(result: Result, valid: bool) -> str:
     """A few lines a person reads first."""
+    from weft import catalog
+
     plan = result.schedule
     problem = plan.problem
     rows = [
         f"{output.safe(problem.name)}: {scale(problem)}, "
         f"by {result.scheduler} in {output.duration(result.seconds)}",
         f"  makespan     {output.number(plan.makespan)} {plan.time_unit}",
-        f"  quality      {quality(plan)}",
+        f"  quality      {catalog.quality(plan)}",
         f"  utilisation  {', '.join(f'{name} {output.percent(100 * u)}' for name, u in busy(plan).items())}",
         f"  copies       {plan.num_copies} of {problem.num_tasks} tasks run again elsewhere"
         if plan.num_copies
@@ -133,16 +137,6 @@ def scale(problem: Problem) -> str:
     """How large a problem is, in words."""
     devices = output.count(problem.cluster.num_devices, "device")
     return f"{output.count(problem.num_tasks, 'task')} on {devices}"
-
-
-def quality(plan: Schedule) -> str:
-    """The gap to the bound, in words."""
-    bound = plan.bound
-    among = "" if bound.copies else " among schedules without copies"
-    known = f"bound {output.number(bound.value)} by {bound.method}"
-    if plan.gap_percent < 1e-7:
-        return f"optimal{among}: it meets the {known}"
-    return f"at most {output.percent(plan.gap_percent)} above the optimum{among} ({known})"
 
 
 def busy(plan: Schedule) -> dict[str, float]:
@@ -183,9 +177,10 @@ def compare(
 
     names = comparing.chosen(opt.split_names(schedulers))
     limit = (opt.parse_duration(budget), effort)
+    loaded = [load(file, cluster, ccr, copies) for file in files]
     done = [
-        comparing.compare_file(str(file), load(file, cluster, ccr, copies), names, seed, limit)
-        for file in files
+        comparing.compare_file(str(file), problem, names, seed, limit)
+        for file, problem in zip(files, loaded, strict=True)
     ]
     if as_json:
         rows = [asdict(row) for comparison in done for row in comparison.rows]

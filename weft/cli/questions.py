@@ -158,6 +158,7 @@ def pareto(
     """Find the plans no other beats in makespan, cost and energy."""
     from weft.evaluation import pareto as trading
 
+    output.check_folder(plot)
     opt.check_chart(plot, "--plot", "a chart of the Pareto front")
     names = opt.split_names(schedulers) or TRADERS.split(",")
     problem = plan.load(file, cluster, ccr, copies)

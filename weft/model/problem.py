@@ -24,14 +24,34 @@ LONGEST = 1e300
 """All run times, transfers and releases of a problem together stay below: no sum overflows."""
 
 
+METRICS = (
+    "makespan",
+    "mean_jct",
+    "weighted_jct",
+    "p99_jct",
+    "misses",
+    "gap_percent",
+    "slr",
+    "energy",
+    "cost",
+    "num_copies",
+    "transfer_time",
+)
+"""Properties of a schedule that are better when smaller."""
+
+
 @dataclass(frozen=True)
 class Objective:
     """What a good schedule is."""
 
     metric: str = "makespan"
-    """Name of the schedule property to minimise."""
+    """Name of the schedule property to minimise, one of ``METRICS``."""
     copies: bool = True
     """Whether a task may run more than once (duplication)."""
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise InputError(f"expected one of {', '.join(METRICS)}, got {self.metric!r}", field="metric")
 
 
 @dataclass(frozen=True, eq=False)

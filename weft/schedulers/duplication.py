@@ -20,6 +20,10 @@ from weft.sim.planning import list_order, place_all, place_assigned
 from weft.sim.timeline import Timeline, new_timeline
 
 
+MOST_COPIES = 4
+"""Copies per task, on average, that clusters may hold: many leaves below a long chain stay affordable."""
+
+
 class Parameters(NamedTuple):
     """Phase 1: how early a task can end, how late it may, and whose data it waits for."""
 
@@ -72,8 +76,12 @@ def parameters(a: Arrays, run: Floats) -> Parameters:
 
 
 def build_clusters(a: Arrays, known: Parameters) -> list[list[int]]:
-    """Phase 2: follow favourite predecessors from the exits up; copy one that is taken if it pays."""
+    """Phase 2: follow favourite predecessors from the exits up; copy one that is taken if it pays.
+
+    Once ``MOST_COPIES`` per task are spent, a cluster ends where it would copy.
+    """
     taken = np.zeros(len(known.favourite), np.bool_)
+    copies_left = MOST_COPIES * len(taken)
     clusters = []
     for i in a.order[::-1].tolist():
         if taken[i]:
@@ -81,9 +89,12 @@ def build_clusters(a: Arrays, known: Parameters) -> list[list[int]]:
         cluster = []
         at = i
         while at >= 0:
+            copies_left -= int(taken[at])
             cluster.append(at)
             taken[at] = True
             at = _next_up(a, known, taken, at)
+            if at >= 0 and taken[at] and not copies_left:
+                break
         clusters.append(cluster[::-1])
     return clusters
 

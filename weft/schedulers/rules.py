@@ -70,9 +70,20 @@ class Decoder:
             and not self.by_finish
         )
 
+    def replaced(self, decoder: str) -> str:
+        """What stands in for a decoder that does not apply to this problem, in words; empty: nothing."""
+        if self.by_finish and decoder != BACKFILL:
+            return f"decoder {decoder!r} does not apply where transfers take time: earliest finish instead"
+        if decoder == ACTIVE and not self.is_active_possible:
+            return (
+                f"decoder {decoder!r} does not apply, it needs one device class per task and devices that "
+                "run one task at a time: earliest finish instead"
+            )
+        return ""
+
     def schedule(self, priority: Floats, decoder: str = BACKFILL, hold: Bools | None = None) -> Schedule:
         """The schedule of one list."""
-        if self.by_finish or (decoder == ACTIVE and not self.is_active_possible):
+        if self.by_finish or self.replaced(decoder):
             return self._by_finish(priority)
         if decoder == ACTIVE:
             decode_active(self.pools, self.scratch, priority)
@@ -230,6 +241,8 @@ class Rule:
 
     mix: Mix
     name: str = field(init=False)
+    note: str = field(default="", init=False)
+    """Which decoder the last call of ``plan`` had to do without."""
 
     def __post_init__(self) -> None:
         self.name = self.mix.name
@@ -241,6 +254,7 @@ class Rule:
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
         """Decode the list."""
         decoder = Decoder(problem)
+        self.note = decoder.replaced(self.mix.decoder)
         return decoder.schedule(self.mix.priority(Features(problem, decoder.a, seed)), self.mix.decoder)
 
 

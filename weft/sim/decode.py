@@ -177,12 +177,10 @@ def _free_device(
 @inlined
 def _may_use(i: int, first: int, last: int, class_devices: Ints, allowed: Bools, job: Ints) -> bool:
     """Whether the job of task i may use one of ``class_devices[first:last]``."""
-    if allowed.shape[0] == 0:
-        return True
+    found = allowed.shape[0] == 0
     for k in range(first, last):
-        if allowed[job[i], class_devices[k]]:
-            return True
-    return False
+        found = found or allowed[job[i], class_devices[k]]
+    return found
 
 
 @inlined

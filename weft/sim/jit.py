@@ -6,10 +6,12 @@ running old code. The folder is therefore named by a hash of all kernel sources 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.metadata
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +52,7 @@ except OSError:  # a read-only home: compile into a folder of this process
     import tempfile
 
     CACHE = Path(tempfile.mkdtemp(prefix="weft-kernels-"))
+    atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
     IS_COLD = True
 os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
 

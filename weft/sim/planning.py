@@ -279,11 +279,15 @@ def place_min_min(a: Arrays, t: Timeline) -> None:
     """Always place the ready task that can finish first.
 
     The earliest finish of a ready task only grows while others are placed, so a heap of old
-    values is enough: a task whose fresh value still leads is the minimum.
+    values is enough: a task whose fresh value still leads is the minimum. A value is fresh as
+    long as nothing was placed on its device since.
     """
     n = len(a.release)
     waiting = np.empty(n, np.int64)
     key = np.zeros(n)
+    device = np.empty(n, np.int64)
+    seen = np.empty(n, np.int64)
+    version = np.zeros(len(a.device_class), np.int64)
     nobody, yes, no = np.int64(-1), np.bool_(True), np.bool_(False)
     heap = np.empty(n, np.int64)
     ready = np.empty(len(a.device_class))
@@ -292,27 +296,33 @@ def place_min_min(a: Arrays, t: Timeline) -> None:
     for i in range(n):
         waiting[i] = a.pred_ptr[i + 1] - a.pred_ptr[i]
         if waiting[i] == 0:
-            key[i] = -_earliest_finish(a, t, i, ready)
+            _refresh(a, t, i, ready, key, device, seen, version)
             size = _push(heap, size, key, i)
     for _ in range(n):
         while True:
             i = heap[0]
             size = _pop(heap, size, key)
-            key[i] = -_earliest_finish(a, t, i, ready)
+            if seen[i] == version[device[i]]:
+                break
+            _refresh(a, t, i, ready, key, device, seen, version)
             if size == 0 or _before(key, i, heap[0]):
                 break
             size = _push(heap, size, key, i)
         place(a, t, i, nobody, no_bias, yes, no, ready)
+        version[t.row_device[t.first_row[i]]] += 1
         for e in range(a.succ_ptr[i], a.succ_ptr[i + 1]):
             j = a.succ[e]
             waiting[j] -= 1
             if waiting[j] == 0:
-                key[j] = -_earliest_finish(a, t, j, ready)
+                _refresh(a, t, j, ready, key, device, seen, version)
                 size = _push(heap, size, key, j)
 
 
 @inlined
-def _earliest_finish(a: Arrays, t: Timeline, i: int, ready: Floats) -> float:
+def _refresh(
+    a: Arrays, t: Timeline, i: int, ready: Floats, key: Floats, device: Ints, seen: Ints, version: Ints
+) -> None:
+    """Write minus the earliest finish of task i, its device, and that device's version."""
     insert = np.bool_(True)
     ready_times(a, t, i, ready)
     best = np.inf
@@ -320,8 +330,11 @@ def _earliest_finish(a: Arrays, t: Timeline, i: int, ready: Floats) -> float:
         if may_run(a, i, p):
             run = a.run[i, a.device_class[p]]
             if ready[p] + run < best:
-                best = min(best, earliest(a, t, p, i, ready[p], insert) + run)
-    return best
+                finish = earliest(a, t, p, i, ready[p], insert) + run
+                if finish < best:
+                    best, device[i] = finish, p
+    key[i] = -best
+    seen[i] = version[device[i]]
 
 
 @kernel
