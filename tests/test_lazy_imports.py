@@ -8,7 +8,17 @@ import sys
 import pytest
 
 HEAVY = (
-    "numba", "torch", "scipy", "pydantic", "ray", "dask", "matplotlib", "ortools", "onnx", "gymnasium", "pettingzoo"
+    "numba",
+    "torch",
+    "scipy",
+    "pydantic",
+    "ray",
+    "dask",
+    "matplotlib",
+    "ortools",
+    "onnx",
+    "gymnasium",
+    "pettingzoo",
 )
 HELP = """
 import sys

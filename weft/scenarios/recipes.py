@@ -34,6 +34,8 @@ GENERATORS: dict[str, tuple[str, ...]] = {
 """Generator -> the settings it reads."""
 BRINGS_MACHINES = ("jobshop", "tpch", "opgraph")
 """Generators whose problems name their own machines."""
+REFERENCES = ("heft", "peft", "deft", "min-min")
+"""Schedulers that files are evaluated with unless others are named."""
 METRICS = ("makespan", "mean_jct", "slr")
 """What a scenario may minimise."""
 
@@ -71,7 +73,7 @@ class Recipe:
     summary: str = ""
     metric: str = "makespan"
     copies: bool = True
-    schedulers: tuple[str, ...] = ("heft",)
+    schedulers: tuple[str, ...] = REFERENCES
     """Reference schedulers."""
     baseline: str = "heft"
     """The reference scheduler the others are compared with."""
@@ -223,7 +225,8 @@ def _recipe(document: Document, origin: Path) -> Recipe:
     for setting in settings:
         if setting.name in given:
             setting.values(given[setting.name])
-    schedulers = tuple(_text(name, "schedulers") for name in document.get("schedulers", ["heft"]))
+    usual = REFERENCES if generator == "files" else ("heft",)
+    schedulers = tuple(_text(name, "schedulers") for name in document.get("schedulers", usual))
     if not schedulers:
         raise InputError("expected at least one scheduler", field="schedulers")
     return Recipe(

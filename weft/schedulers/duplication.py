@@ -19,7 +19,6 @@ from weft.sim.arrays import Arrays
 from weft.sim.planning import list_order, place_all, place_assigned
 from weft.sim.timeline import Timeline, new_timeline
 
-
 MOST_COPIES = 4
 """Copies per task, on average, that clusters may hold: many leaves below a long chain stay affordable."""
 
