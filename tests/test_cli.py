@@ -460,3 +460,39 @@ def test_long_work_is_announced_without_a_terminal(
     with output.progress("counting"):
         assert told.wait(30)
     assert capsys.readouterr().err == "weft: counting ...\n"
+
+
+def test_schedule_json_says_what_the_bound_holds_for_and_whether_it_repeats(weft: Weft):
+    shown = weft("schedule", *ON_CLUSTER, "--scheduler", "search", "--effort", "20", "--json").json
+    assert (shown["bound_copies"], shown["repeatable"]) == (True, True)
+    assert isinstance(shown["note"], str)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schedule", *ON_CLUSTER, "--out", "none/x.json"),
+        ("schedule", *ON_CLUSTER, "--gantt", "none/x.png"),
+        ("gantt", *ON_CLUSTER, "--out", "none/x.png"),
+        ("pareto", *ON_CLUSTER, "--plot", "none/x.png"),
+        ("bench", "taillard", "--out", "none/x.jsonl"),
+    ],
+)
+def test_output_in_a_folder_that_is_not_there_is_refused_before_planning(
+    words: tuple[str, ...], weft: Weft, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("weft.catalog.schedule", pytest.fail)
+    ran = weft(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"weft: {words[-1]}: cannot be written: no such folder\n"
+
+
+def test_compare_reads_all_files_before_planning(weft: Weft, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("weft.catalog.schedule", pytest.fail)
+    ran = weft("compare", PIPELINE, "none.json", "--cluster", CLUSTER)
+    assert (ran.code, ran.err) == (2, "weft: none.json: no such file\n")
+
+
+def test_module_stands_for_the_command():
+    ran = subprocess.run([sys.executable, "-m", "weft", "--version"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout[:5]) == (0, "weft ")

@@ -19,6 +19,7 @@ BELOW_TRAINING = ("policies", "catalog", "scenarios", "session", "io", *BELOW_PO
 EVERYTHING = ("training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
+    "__main__": ("cli",),
     "errors": (),
     "catalog": ("errors",),
     "model": ("errors",),

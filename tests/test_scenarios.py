@@ -289,6 +289,7 @@ def test_scenario_refuses_a_sweep():
 def test_files_are_test_problems_only(tmp_path: Path, fork_problem: Problem):
     write_problem(fork_problem, tmp_path / "fork.json")
     (chosen,) = file_scenarios([tmp_path / "fork.json"])
+    assert chosen.recipe.schedulers == ("heft", "peft", "deft", "min-min")
     assert (chosen.count("test"), chosen.count("train")) == (1, 0)
     assert chosen.problem("test", 0).name == str(tmp_path / "fork.json")
     with pytest.raises(InputError, match="has no training problems"):

@@ -158,7 +158,10 @@ def quality(plan: Schedule) -> str:
     known = f"bound {bound.value:.6g} by {bound.method}"
     if plan.gap_percent < 1e-7:
         return f"optimal{among} ({known})"
-    return f"at most {plan.gap_percent:.1f} % above the optimum{among} ({known})"
+    if plan.gap_percent == float("inf"):
+        return "no lower bound above 0 is known"
+    most = f"at most {plan.gap_percent:.1f}" if plan.gap_percent >= 0.05 else "less than 0.1"
+    return f"{most} % above the optimum{among} ({known})"
 
 
 def duration(seconds: float) -> str:

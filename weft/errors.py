@@ -76,7 +76,10 @@ class MissingExtra(InputError):
     code = "missing-extra"
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'weft[{extra}]'")
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed: pip install 'weft[{extra}]' "
+            f"(in a checkout: '.[{extra}]')"
+        )
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str]]:
         return (InputError, (self.message,))

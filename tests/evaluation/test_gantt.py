@@ -139,8 +139,23 @@ def test_draw_refuses_other_suffixes(copied: Schedule) -> None:
 
 
 def test_draw_reports_a_folder_that_is_not_there(copied: Schedule, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot write the chart: No such file or directory"):
+    with pytest.raises(InputError, match="cannot be written: no such folder"):
         draw(copied, tmp_path / "missing" / "plan.png")
+
+
+def test_draw_that_fails_leaves_the_old_chart(
+    copied: Schedule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "plan.png").write_bytes(b"old")
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(KeyboardInterrupt):
+        draw(copied, tmp_path / "plan.png")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("plan.png", b"old")]
 
 
 def test_several_refuses_no_schedules() -> None:

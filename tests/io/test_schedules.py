@@ -31,7 +31,7 @@ def plan(fork_problem: Problem) -> Schedule:
 
 
 def test_document_is_what_the_command_prints(plan: Schedule):
-    document = schedule_document(Result("deft", plan, 0.5, 7, True), valid=True)
+    document = schedule_document(Result("deft", plan, 0.5, 7, True, "all well"), valid=True)
     placements = document.pop("placements")
     assert document == {
         "schema": "weft/schedule/1",
@@ -41,9 +41,12 @@ def test_document_is_what_the_command_prints(plan: Schedule):
         "makespan": 11.0,
         "lower_bound": 11.0,
         "bound_by": "critical-path",
+        "bound_copies": True,
         "gap_percent": 0.0,
         "seconds": 0.5,
         "valid": True,
+        "repeatable": True,
+        "note": "all well",
         "time_unit": "s",
     }
     assert placements[0] == {
@@ -151,7 +154,7 @@ def test_read_refuses_another_schema(fork_problem: Problem):
         schedule_from_document({"schema": "weft/graph/1", "placements": [GOOD]}, fork_problem)
 
 
-def test_read_refuses_jobs_it_cannot_tell_apart(fork: TaskGraph, pair: Cluster):
-    problem = Problem((Job(fork, "one"), Job(fork, "one")), pair)
-    with pytest.raises(InputError, match="several jobs of one name"):
+def test_read_needs_the_job_where_there_are_several(fork: TaskGraph, pair: Cluster):
+    problem = Problem((Job(fork, "one"), Job(fork, "other")), pair)
+    with pytest.raises(InputError, match="expected a job of the problem, got nothing"):
         schedule_from_document({"placements": [GOOD]}, problem)

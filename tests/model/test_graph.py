@@ -96,6 +96,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: TaskGraph([1.0, -1.0]), "tasks.t1.work: expected a finite number >= 0, got -1.0"),
     (lambda: TaskGraph([np.inf]), "tasks.t0.work: expected a finite number >= 0, got inf"),
     (lambda: TaskGraph([1.0], slots=1.5), "slots: expected whole numbers"),
+    (
+        lambda: TaskGraph([1.0], time_unit="days"),
+        "time_unit: expected one of s, ms, us, min, h, unit, got 'days'",
+    ),
     (lambda: TaskGraph([1.0], kind=[2**32]), "kind: expected numbers up to 2147483647"),
     (lambda: TaskGraph([1.0], curves=[[np.inf]], curve=[0]), "curves: expected finite rates"),
     (lambda: TaskGraph([np.nan]), "tasks.t0.work: expected a run time (work, or times per class), got nan"),

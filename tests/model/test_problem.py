@@ -13,7 +13,9 @@ from strategies import make_cluster, make_graph, problems
 from weft.errors import InfeasibleError, InputError, WeftError
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
-from weft.model.problem import Job, Problem, expected, keyed_uniform, realise
+from weft.model.problem import METRICS, Job, Objective, Problem, expected, keyed_uniform, realise
+from weft.model.schedule import Schedule
+from weft.model.units import SECONDS
 
 CPU = DeviceClass("cpu")
 GPU = DeviceClass("gpu", 4.0)
@@ -77,6 +79,38 @@ def test_problem_with_several_jobs_has_no_single_graph():
         _ = Problem([Job(graph), Job(graph)], MIXED).graph
 
 
+def test_problem_tells_jobs_of_one_name_apart():
+    jobs = [Job(TaskGraph([1.0]), name) for name in ("a", "a", "a-2", "b", "a")]
+    problem = Problem(jobs, MIXED)
+    assert [job.name for job in problem.jobs] == ["a", "a-3", "a-2", "b", "a-4"]
+    assert problem.replaced(noise=0.1).jobs == problem.jobs
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_objective_metrics_are_properties_of_a_schedule(metric: str):
+    assert hasattr(Schedule, metric) and Objective(metric).metric == metric
+
+
+@pytest.mark.parametrize("unit", SECONDS)
+def test_problem_counts_links_in_the_unit_of_its_graphs(unit: str):
+    cluster = Cluster.uniform((CPU,), (2,), bandwidth=8.0, latency=0.5)
+    problem = Problem(TaskGraph([1.0, 1.0], [0], [1], 4.0, time_unit=unit), cluster)
+    one = SECONDS[unit]
+    assert problem.transfer_time(0, 1, 4.0) == pytest.approx(1.0 / one, rel=1e-15)
+    latency, bandwidth = problem.links
+    assert (latency.tolist(), bandwidth.tolist()) == ([[0.5 / one]], [[8.0 * one]])
+    assert problem.mean_link == pytest.approx((0.5 / one, 0.125 / one), rel=1e-15)
+
+
+@pytest.mark.parametrize("unit", SECONDS)
+def test_ccr_does_not_depend_on_the_unit(unit: str):
+    cluster = Cluster.uniform((CPU,), (2,), bandwidth=8.0, latency=0.5)
+    work = np.array([2.0, 4.0]) / SECONDS[unit]
+    problem = Problem(TaskGraph(work, [0], [1], 4.0, time_unit=unit), cluster)
+    assert problem.ccr == pytest.approx(1.0 / 3.0)
+    assert problem.with_ccr(2.0).ccr == pytest.approx(2.0)
+
+
 def test_problem_eligible_takes_devices_and_classes():
     graph = TaskGraph([1.0])
     jobs = [Job(graph, eligible=("gpu-1", "cpu")), Job(graph)]
@@ -134,6 +168,12 @@ REFUSED: list[tuple[Callable[[], object], type[WeftError], str]] = [
         InfeasibleError,
         "tasks.a: task 'a' (kind task) can run on no device of the cluster (cpu, gpu)",
     ),
+    (
+        lambda: Problem([Job(ONE), Job(ONE.replaced(time_unit="ms"), "late")], MIXED),
+        InputError,
+        "job late: time_unit: expected 's' as in job job, got 'ms'",
+    ),
+    (lambda: Objective("joy"), InputError, f"metric: expected one of {', '.join(METRICS)}, got 'joy'"),
     (lambda: Problem(ONE, MIXED).with_ccr(0.0), InputError, "ccr: expected a ratio > 0, got 0.0"),
     (
         lambda: Problem(ONE, MIXED).with_ccr(1.0),

@@ -206,6 +206,19 @@ def test_schedule_story_of_an_unknown_task_is_refused(copied: Schedule):
         copied.story("ghost")
 
 
+def test_schedule_gap_above_a_bound_of_nothing_is_infinite():
+    cluster = Cluster.uniform((DeviceClass("cpu"),), (2,), latency=5.0)
+    problem = Problem(TaskGraph([0.0, 0.0], [0], [1]), cluster)
+    assert Schedule(problem, [0, 1], [0, 1], [0.0, 5.0], [0.0, 5.0]).gap_percent == np.inf
+    assert Schedule(problem, [0, 1], [0, 0], [0.0, 0.0], [0.0, 0.0]).gap_percent == 0.0
+
+
+def test_schedule_transfer_time_is_in_the_unit_of_the_graph():
+    cluster = Cluster.uniform((DeviceClass("cpu"),), (2,), bandwidth=1000.0, latency=0.25)
+    problem = Problem(TaskGraph([1.0, 1.0], [0], [1], 500.0, time_unit="ms"), cluster)
+    assert Schedule(problem, [0, 1], [0, 1], [0.0, 751.0], [1.0, 752.0]).transfer_time == 750.0
+
+
 def test_schedule_of_nothing_has_neutral_metrics():
     plan = Schedule(
         Problem(TaskGraph(np.zeros(0)), Cluster.uniform((DeviceClass("cpu"),), (1,))), [], [], [], []

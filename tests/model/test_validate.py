@@ -346,3 +346,10 @@ def test_validate_is_as_strict_where_releases_are_dates():
     assert rules(replace(good, start=[date - 0.5, date + 1.0], finish=[date + 0.5, date + 2.0])) == [
         "release"
     ]
+
+
+@pytest.mark.parametrize(("start", "broken"), [(751.0, []), (750.0, ["precedence"])])
+def test_validate_counts_links_in_the_unit_of_the_graph(start: float, broken: list[str]):
+    cluster = Cluster.uniform((CPU,), (2,), bandwidth=1000.0, latency=0.25)
+    problem = Problem(TaskGraph([1.0, 1.0], [0], [1], 500.0, time_unit="ms"), cluster)
+    assert rules(Schedule(problem, [0, 1], [0, 1], [0.0, start], [1.0, start + 1.0])) == broken

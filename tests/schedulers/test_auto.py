@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -18,9 +20,11 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate
 from weft.model.graph import TaskGraph
 from weft.model.problem import Objective, Problem
+from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.auto import Auto
 from weft.schedulers.base import Limit
+from weft.schedulers.exact import Exact
 from weft.schedulers.rules import RULES
 from weft.schedulers.tabu import Tabu
 
@@ -105,6 +109,39 @@ def test_auto_does_without_ortools(limit: dict[str, float], fork_problem: Proble
 def test_exact_without_ortools_names_the_extra(fork_problem: Problem):
     with pytest.raises(UnsupportedError, match=r"ortools.*weft\[solve\]"):
         catalog.schedule(fork_problem, "exact")
+
+
+@pytest.mark.parametrize("broken", [OSError("no such library"), ModuleNotFoundError("no 'x'", name="x")])
+def test_auto_does_with_an_ortools_that_does_not_load(
+    broken: Exception, monkeypatch: pytest.MonkeyPatch, fork_problem: Problem
+):
+    def fail(name: str) -> None:
+        raise broken
+
+    monkeypatch.setattr("weft.schedulers.exact.importlib", SimpleNamespace(import_module=fail))
+    assert validate(Auto().plan(fork_problem, limit=Limit(effort=20))) == ()
+    reason = Exact().supports(fork_problem)
+    assert reason is not None and "does not load" in reason
+
+
+@pytest.mark.parametrize("effort", [1, 2, 7, 100])
+def test_auto_spends_one_effort_in_all(effort: int, monkeypatch: pytest.MonkeyPatch):
+    given: list[int] = []
+
+    def noted(part: type) -> Callable[..., Schedule]:
+        plan = part.plan  # type: ignore[attr-defined]
+
+        def planned(self: object, problem: Problem, *, seed: int = 0, limit: Limit) -> Schedule:
+            given.append(limit.effort or 0)
+            found: Schedule = plan(self, problem, seed=seed, limit=limit)
+            return found
+
+        return planned
+
+    for part in (Tabu, Exact):
+        monkeypatch.setattr(part, "plan", noted(part))
+    Auto().plan(suite("taillard").instance("ta01").problem, limit=Limit(effort=effort))
+    assert 0 < sum(given) <= effort
 
 
 def test_auto_keeps_to_its_budget_on_a_large_graph():

@@ -235,7 +235,7 @@ def test_exact_reports_progress():
 
 
 def test_exact_without_ortools_names_the_extra(monkeypatch: pytest.MonkeyPatch, fork_problem: Problem):
-    monkeypatch.setitem(sys.modules, "ortools", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
     assert "weft[solve]" in str(Exact().supports(fork_problem))
     with pytest.raises(MissingExtra, match=r"weft\[solve\]"):
         Exact().plan(fork_problem)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft.model import Cluster, DeviceClass, Problem, TaskGraph
+from weft.model import Cluster, DeviceClass, Job, Problem, TaskGraph
 from weft.model.bounds import critical_path
 from weft.model.validate import validate
+from weft.schedulers.duplication import build_clusters, parameters
 from weft.schedulers.listing import HeftAppend, Peft, critical_tasks, heft_rank
 from weft.sim.arrays import compile_problem
 from weft.sim.planning import downward_rank, optimistic_cost
@@ -165,3 +166,33 @@ def test_tdca_has_room_for_a_chain_copied_to_every_device() -> None:
     schedule = weft.schedule(problem, "tdca").schedule
     assert validate(schedule) == ()
     assert schedule.makespan == 180
+
+
+def test_tdca_copies_at_most_once_per_device_on_average() -> None:
+    chain, leaves = 60, 200
+    sources = [*range(chain - 1), *[chain - 1] * leaves]
+    graph = TaskGraph([1.0] * chain + [50.0] * leaves, sources, range(1, chain + leaves), 1e3)
+    problem = Problem(graph, Cluster.uniform((DeviceClass("cpu"),), (2,), bandwidth=1.0))
+    a = compile_problem(problem)
+    clusters = build_clusters(a, parameters(a, problem.best_run_times))
+    members = [i for cluster in clusters for i in cluster]
+    assert sorted(dict.fromkeys(members)) == list(range(chain + leaves))
+    assert len(members) == 3 * (chain + leaves)
+
+
+def milliseconds(problem: Problem) -> Problem:
+    """The same graph on the same cluster, its run times counted in ms."""
+    graph = problem.graph
+    return problem.replaced(
+        jobs=(Job(graph.replaced(time_unit="ms", times=graph.times * 1000.0), problem.jobs[0].name),)
+    )
+
+
+@pytest.mark.parametrize("scheduler", ["heft", "peft", "lookahead", "deft", "tdca", "min-min"])
+@pytest.mark.parametrize("problem", [A, B, D1, D2], ids=["A", "B", "D1", "D2"])
+def test_planner_does_not_depend_on_the_time_unit(problem: Problem, scheduler: str) -> None:
+    plan = weft.schedule(problem, scheduler).schedule
+    again = weft.schedule(milliseconds(problem), scheduler).schedule
+    assert validate(again) == ()
+    assert again.makespan == pytest.approx(1000.0 * plan.makespan, rel=1e-12)
+    assert again.transfer_time == pytest.approx(1000.0 * plan.transfer_time, rel=1e-12)

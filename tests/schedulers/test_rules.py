@@ -133,6 +133,13 @@ def test_mix_file_that_is_not_there_is_named(tmp_path: Path):
         read_mix(tmp_path / "none.toml")
 
 
+@pytest.mark.parametrize("name", ["active", "backfill"])
+def test_rule_notes_a_decoder_that_does_not_apply(name: str, diamond: Problem):
+    rule = Rule(Mix({"cp": 1.0}, name))
+    rule.plan(diamond)
+    assert ("'active' does not apply" in rule.note) == (name == "active")
+
+
 def test_active_decoder_falls_back_to_earliest_finish_on_a_pool(diamond: Problem):
     decoder = Decoder(diamond)
     assert not decoder.is_active_possible

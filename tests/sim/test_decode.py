@@ -105,7 +105,8 @@ class Twin:
                 at = max([idle[p], self.release[i], *(finish[k] for k in self.preds[i])])
                 found.append((at + self.run[i][c], at, i, p))
             end, _, _, device = min(found, key=lambda one: one[0])
-            rivals = [one for one in found if one[3] == device and (one[1] < end or one[0] == end)]
+            here = [one for one in found if one[3] == device]
+            rivals = [one for one in here if one[1] < end] or [one for one in here if one[0] == end]
             first, at, i, p = min(rivals, key=lambda one: (-priority[one[2]], one[2]))
             start[i], finish[i], idle[p] = at, first, first
         return [start[i] for i in range(self.n)]
@@ -215,6 +216,22 @@ def pool() -> Problem:
     rng = np.random.default_rng(7)
     graph = TaskGraph(rng.integers(1, 9, 20).astype(float), slots=rng.integers(1, 5, 20))
     return Problem(graph, Cluster.uniform([DeviceClass("pool", slots=4)], [1]))
+
+
+def test_decode_active_starts_no_empty_task_before_one_that_ends_when_it_starts():
+    times = [[2.0, np.inf], [np.inf, 2.0], [0.0, np.inf]]
+    graph = TaskGraph([np.nan] * 3, [1], [2], classes=("a", "b"), times=times)
+    problem = Problem(graph, Cluster.uniform([DeviceClass("a"), DeviceClass("b")], [1, 1]))
+    schedule = Decoder(problem).schedule(np.array([0.0, 1.0, 2.0]), ACTIVE)
+    assert schedule.start[np.argsort(schedule.task)].tolist() == [0.0, 0.0, 2.0]
+
+
+def test_decode_wait_holds_no_class_that_the_job_may_not_use():
+    cluster = Cluster.uniform([DeviceClass("a"), DeviceClass("b")], [1, 1])
+    two, one = TaskGraph([3.0, 3.0], name="two"), TaskGraph([1.0], name="one")
+    jobs = [Job(two, name="two", eligible=("a-0",)), Job(one, name="one")]
+    schedule = Decoder(Problem(jobs, cluster)).schedule(np.array([2.0, 1.0, 0.0]), WAIT)
+    assert schedule.start[schedule.task == 2].tolist() == [0.0]
 
 
 def test_decode_wait_keeps_small_tasks_behind_a_big_one():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import SEEDS, make_edges
 
-from weft.model.graph import Ints
+from weft.model.graph import Floats, Ints
 from weft.sim.disjunctive import (
     BEST,
     ITERATION,
@@ -181,6 +181,30 @@ def longest_ready(shop: Shop, head: list[float]) -> list[float]:
             i = int(shop.pred[e])
             ready[j] = max(ready[j], head[i] + float(shop.run[i]) + float(shop.pred_lag[e]))
     return ready
+
+
+def slow_dispatch(shop: Shop, key: Floats) -> list[int]:
+    """All candidates looked at in every step."""
+    free = [0.0] * (int(shop.machine.max()) + 1)
+    ready, order = shop.release.tolist(), list[int]()
+    waiting = np.diff(shop.pred_ptr).tolist()
+    while len(order) < len(key):
+        can = [i for i in range(len(key)) if waiting[i] == 0 and i not in order]
+        start, _, i = min((max(ready[i], free[shop.machine[i]]), key[i], i) for i in can)
+        order.append(i)
+        free[shop.machine[i]] = start + float(shop.run[i])
+        for e in range(shop.succ_ptr[i], shop.succ_ptr[i + 1]):
+            j = int(shop.succ[e])
+            waiting[j] -= 1
+            ready[j] = max(ready[j], free[shop.machine[i]] + float(shop.succ_lag[e]))
+    return order
+
+
+@PROPERTY
+@given(shop=SHOPS, seed=st.integers(0, 3))
+def test_dispatch_equals_the_slow_twin(shop: Shop, seed: int):
+    key = np.random.default_rng(seed).integers(0, 4, len(shop.run)).astype(float)
+    assert dispatch(shop, key).tolist() == slow_dispatch(shop, key)
 
 
 def test_dispatch_starts_the_smallest_key_among_equals():

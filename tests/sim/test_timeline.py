@@ -151,6 +151,23 @@ def test_planner_equals_its_slow_twin(planner: ListPlanner):
     check()
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(seed=SEEDS)
+def test_min_min_without_edges_equals_its_slow_twin(slots: int, seed: int):
+    """Few and broken run times, so that finishes tie exactly and by rounding."""
+    rng = np.random.default_rng(seed)
+    work = rng.choice([0.1, 0.2, 0.3, 0.1 + 0.2, 0.5, 1.0, 3.0], int(rng.integers(1, 25)))
+    classes = (DeviceClass("slow", slots=slots), DeviceClass("fast", 2.0), DeviceClass("odd", 3.0))
+    cluster = Cluster.uniform(classes, [int(n) for n in rng.integers(1, 3, 3)])
+    problem = Problem(TaskGraph(work), cluster)
+    twin = Twin(compile_problem(problem))
+    twin.min_min()
+    plan = MinMin().plan(problem)
+    rows = sorted(zip(plan.task.tolist(), plan.device.tolist(), plan.start.tolist(), strict=True))
+    assert rows == sorted(row[:3] for row in twin.rows)
+
+
 def test_lookahead_on_broken_demands_keeps_to_its_room():
     """Adding and taking back 0.1 and 0.2 leaves rounding behind; no step may stay because of it."""
     rng = np.random.default_rng(0)

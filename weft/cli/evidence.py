@@ -290,7 +290,7 @@ def recipes(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the recipes of scenarios and of training, or print one to change and use."""
+    """List recipes of scenarios and training, or print one."""
     from weft.scenarios import read_recipe, recipe_names, recipe_text
     from weft.training import recipes as training
 

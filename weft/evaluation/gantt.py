@@ -8,12 +8,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from weft.errors import InputError, MissingExtra
+from weft.io.sources import write_bytes
 from weft.model.graph import Floats, Ints
 from weft.model.schedule import Schedule
 
@@ -142,7 +144,6 @@ def several(schedules: Sequence[tuple[str, Schedule]], path: str | Path) -> None
     check_path(path)
     if not schedules:
         raise InputError("expected at least one schedule, got none", field="schedules")
-    import matplotlib
     from matplotlib.figure import Figure
 
     units = [float(_offsets(plan)[-1]) for _, plan in schedules]
@@ -156,16 +157,21 @@ def several(schedules: Sequence[tuple[str, Schedule]], path: str | Path) -> None
     end = max(_first(plan) + max(plan.makespan, plan.bound.value) for _, plan in schedules)
     axes[-1].set_xlim(min(_first(plan) for _, plan in schedules), (end or 1.0) * 1.005)
     axes[-1].set_xlabel(f"time ({schedules[0][1].time_unit})")
-    has_copies = any(plan.num_copies for _, plan in schedules)
-    handles = _legend(names, has_copies)
+    handles = _legend(names, any(plan.num_copies for _, plan in schedules))
     columns = -(-len(handles) // -(-len(handles) // 9))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "weft", "hatch.linewidth": 0.7}):
-            stamp = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
-            figure.savefig(path, metadata=stamp)
-    except OSError as error:
-        raise InputError(f"cannot write the chart: {error.strerror or error}", file=str(path)) from None
+    save(figure, path)
+
+
+def save(figure: Any, path: str | Path) -> None:
+    """Render a figure in the format of the suffix, the same bytes every time, and write all or nothing."""
+    import matplotlib
+
+    kind = Path(path).suffix.lower().removeprefix(".")
+    drawn = BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "weft", "hatch.linewidth": 0.7}):
+        figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    write_bytes(drawn.getvalue(), path)
 
 
 def _offsets(schedule: Schedule) -> Floats:

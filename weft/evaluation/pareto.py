@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError, MissingExtra, WeftError
+from weft.evaluation.gantt import save
 from weft.evaluation.whatif import device_counts, keep
 from weft.model.graph import Bools, Floats
 from weft.model.problem import Problem
@@ -177,7 +178,6 @@ def draw(found: Exploration, path: str | Path, *, title: str = "") -> None:
     if not found.points:
         raise InputError("nothing to draw: no plan was made", field="plot")
     try:
-        import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("matplotlib", "plot", "a chart of the Pareto front") from None
@@ -188,12 +188,7 @@ def draw(found: Exploration, path: str | Path, *, title: str = "") -> None:
     figure.suptitle(title or "Pareto front of makespan, cost and energy", fontsize=11)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-    stamp = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "weft"}):
-            figure.savefig(path, metadata=stamp)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    save(figure, path)
 
 
 def _panel(ax: Any, found: Exploration, name: str, label: str, least: str) -> None:

@@ -185,7 +185,7 @@ def _refuse_other_than_plans(schedule: Schedule) -> None:
 
 def _data(schedule: Schedule, place: list[int]) -> Iterator[tuple[int, Offers]]:
     """Per row and parent the copies it may get its data from: those before it in the plan."""
-    cluster, device = schedule.problem.cluster, schedule.device.tolist()
+    problem, device = schedule.problem, schedule.device.tolist()
     rows: dict[int, list[int]] = {}
     for row, task in enumerate(schedule.task.tolist()):
         rows.setdefault(task, []).append(row)
@@ -199,7 +199,7 @@ def _data(schedule: Schedule, place: list[int]) -> Iterator[tuple[int, Offers]]:
                 if not senders:
                     names = [schedule.problem.task_name(base + task) for task in (child, parent)]
                     raise InputError(f"not a valid plan: {names[0]!r} starts before its parent {names[1]!r}")
-                yield row, [(s, cluster.transfer_time(device[s], device[row], data)) for s in senders]
+                yield row, [(s, problem.transfer_time(device[s], device[row], data)) for s in senders]
 
 
 def _hand_overs(schedule: Schedule, order: Ints) -> Iterator[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,17 @@ from weft.io.sources import located, shown
 SCHEDULE_SCHEMA = "weft/schedule/1"
 _WHOLE = {"wfformat": "workflow", native.SCHEMA: "edges"}
 """Field of errors that concern a graph as a whole, such as a cycle."""
+
+_TOLD_BY = (
+    ("workflow", "wfformat"),
+    ("schemaVersion", "wfformat"),
+    ("jobs", problems.SCHEMA),
+    ("tasks", native.SCHEMA),
+    ("node", clusters.SCHEMA),
+    ("device", clusters.SCHEMA),
+    ("placements", SCHEDULE_SCHEMA),
+)
+"""Key -> the kind of document that has it, in the order in which they are looked for."""
 
 
 def load(document: dict[str, Any], path: Path | None, *, follow: bool = True) -> Loaded:
@@ -41,15 +53,7 @@ def _kind(document: dict[str, Any]) -> str:
     schema = document.get("schema")
     if schema is not None:
         return str(schema)
-    for key, kind in (
-        ("workflow", "wfformat"),
-        ("schemaVersion", "wfformat"),
-        ("jobs", problems.SCHEMA),
-        ("tasks", native.SCHEMA),
-        ("node", clusters.SCHEMA),
-        ("device", clusters.SCHEMA),
-        ("placements", SCHEDULE_SCHEMA),
-    ):
+    for key, kind in _TOLD_BY:
         if key in document:
             return kind
     return ""
@@ -62,7 +66,16 @@ def _unexpected(document: dict[str, Any], kind: str) -> str:
     if kind:
         return f"expected one of {known}, got {shown(kind)}"
     keys = ", ".join(shown(key) for key in list(document)[:5]) or "nothing"
-    return f"expected a WfFormat workflow, or schema = one of {known}; got the keys {keys}"
+    return f"expected a WfFormat workflow, or schema = one of {known}; got the keys {keys}{_hint(document)}"
+
+
+def _hint(document: dict[str, Any]) -> str:
+    """The key by which a document is told that one of its keys comes close to."""
+    for key in list(document)[:20]:
+        close = difflib.get_close_matches(str(key)[:40], [name for name, _ in _TOLD_BY], 1)
+        if close:
+            return f"; did you mean {close[0]!r} by {shown(key)}?"
+    return ""
 
 
 def _references(path: Path) -> problems.References:

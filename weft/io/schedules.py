@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -78,7 +79,7 @@ def schedule_document(
         "lower_bound": plan.bound.value,
         "bound_by": plan.bound.method,
         "bound_copies": plan.bound.copies,
-        "gap_percent": plan.gap_percent,
+        "gap_percent": plan.gap_percent if math.isfinite(plan.gap_percent) else None,
         "seconds": seconds,
         "valid": valid,
         "repeatable": is_repeatable,
@@ -157,10 +158,6 @@ def schedule_from_document(document: Row, problem: Problem) -> Schedule:
 def _task_numbers(rows: Sequence[Row], problem: Problem) -> list[int]:
     """Task numbers through all jobs; the job may be left out where there is one."""
     jobs = {job.name: j for j, job in enumerate(problem.jobs)}
-    if len(jobs) != len(problem.jobs):
-        raise InputError(
-            "the problem has several jobs of one name: placements cannot tell them apart", field="jobs"
-        )
     found = []
     for i, row in enumerate(rows):
         name = row.get("job", problem.jobs[0].name if len(jobs) == 1 else None)

@@ -19,8 +19,8 @@ from weft.sim.arrays import Arrays
 from weft.sim.planning import list_order, place_all, place_assigned
 from weft.sim.timeline import Timeline, new_timeline
 
-MOST_COPIES = 4
-"""Copies per task, on average, that clusters may hold: many leaves below a long chain stay affordable."""
+MOST_COPIES = 16
+"""Copies per task, on average, that clusters may hold; never more than there are devices."""
 
 
 class Parameters(NamedTuple):
@@ -77,10 +77,11 @@ def parameters(a: Arrays, run: Floats) -> Parameters:
 def build_clusters(a: Arrays, known: Parameters) -> list[list[int]]:
     """Phase 2: follow favourite predecessors from the exits up; copy one that is taken if it pays.
 
-    Once ``MOST_COPIES`` per task are spent, a cluster ends where it would copy.
+    Without a limit many leaves below a long chain would each copy the whole chain; once the copies
+    are spent, a cluster ends where it would make another.
     """
     taken = np.zeros(len(known.favourite), np.bool_)
-    copies_left = MOST_COPIES * len(taken)
+    copies_left = min(MOST_COPIES, len(a.device_class)) * len(taken)
     clusters = []
     for i in a.order[::-1].tolist():
         if taken[i]:

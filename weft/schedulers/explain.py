@@ -228,9 +228,7 @@ class _View:
                 continue
             offers = []
             for row in senders:
-                travel = problem.cluster.transfer_time(
-                    int(schedule.device[row]), device, float(graph.data[e])
-                )
+                travel = problem.transfer_time(int(schedule.device[row]), device, float(graph.data[e]))
                 offers.append((float(schedule.finish[row]) + travel, row, travel))
             found.append(min(offers))
         return found

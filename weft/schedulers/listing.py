@@ -15,13 +15,13 @@ from weft.schedulers.base import Limit, refuse_unplannable
 from weft.sim.arrays import Arrays, compile_problem
 from weft.sim.jit import announce
 from weft.sim.lookahead import place_lookahead
+from weft.sim.min_min import place_min_min
 from weft.sim.planning import (
     best_perturbed,
     downward_rank,
     list_order,
     optimistic_cost,
     place_all,
-    place_min_min,
     queue_order,
     upward_rank,
 )

@@ -85,31 +85,33 @@ def list_order(a: Arrays, priority: Floats) -> Ints:
     for i in range(n):
         waiting[i] = pred_ptr[i + 1] - pred_ptr[i]
         if waiting[i] == 0:
-            size = _push(heap, size, priority, i)
+            size = push(heap, size, priority, i)
     order = np.empty(n, np.int64)
     for k in range(n):
         i = heap[0]
-        size = _pop(heap, size, priority)
+        size = pop(heap, size, priority)
         order[k] = i
         for e in range(succ_ptr[i], succ_ptr[i + 1]):
             j = succ[e]
             waiting[j] -= 1
             if waiting[j] == 0:
-                size = _push(heap, size, priority, j)
+                size = push(heap, size, priority, j)
     return order
 
 
 @inlined
-def _before(priority: Floats, i: int, j: int) -> bool:
+def before(priority: Floats, i: int, j: int) -> bool:
+    """Whether i has the higher priority, or the lower index at an equal one."""
     return priority[i] > priority[j] or (priority[i] == priority[j] and i < j)
 
 
 @inlined
-def _push(heap: Ints, size: int, priority: Floats, i: int) -> int:
+def push(heap: Ints, size: int, priority: Floats, i: int) -> int:
+    """Add i to the heap; returns its new size."""
     at = size
     while at > 0:
         up = (at - 1) // 2
-        if not _before(priority, i, heap[up]):
+        if not before(priority, i, heap[up]):
             break
         heap[at] = heap[up]
         at = up
@@ -118,15 +120,16 @@ def _push(heap: Ints, size: int, priority: Floats, i: int) -> int:
 
 
 @inlined
-def _pop(heap: Ints, size: int, priority: Floats) -> int:
+def pop(heap: Ints, size: int, priority: Floats) -> int:
+    """Drop the head of the heap; returns its new size."""
     size -= 1
     last = heap[size]
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and _before(priority, heap[child + 1], heap[child]):
+        if child + 1 < size and before(priority, heap[child + 1], heap[child]):
             child += 1
-        if not _before(priority, heap[child], last):
+        if not before(priority, heap[child], last):
             break
         heap[at] = heap[child]
         at = child
@@ -272,69 +275,6 @@ def queue_order(a: Arrays) -> Ints:
                 order[size] = j
                 size += 1
     return order
-
-
-@kernel
-def place_min_min(a: Arrays, t: Timeline) -> None:
-    """Always place the ready task that can finish first.
-
-    The earliest finish of a ready task only grows while others are placed, so a heap of old
-    values is enough: a task whose fresh value still leads is the minimum. A value is fresh as
-    long as nothing was placed on its device since.
-    """
-    n = len(a.release)
-    waiting = np.empty(n, np.int64)
-    key = np.zeros(n)
-    device = np.empty(n, np.int64)
-    seen = np.empty(n, np.int64)
-    version = np.zeros(len(a.device_class), np.int64)
-    nobody, yes, no = np.int64(-1), np.bool_(True), np.bool_(False)
-    heap = np.empty(n, np.int64)
-    ready = np.empty(len(a.device_class))
-    no_bias = np.zeros((0, 0))
-    size = np.int64(0)
-    for i in range(n):
-        waiting[i] = a.pred_ptr[i + 1] - a.pred_ptr[i]
-        if waiting[i] == 0:
-            _refresh(a, t, i, ready, key, device, seen, version)
-            size = _push(heap, size, key, i)
-    for _ in range(n):
-        while True:
-            i = heap[0]
-            size = _pop(heap, size, key)
-            if seen[i] == version[device[i]]:
-                break
-            _refresh(a, t, i, ready, key, device, seen, version)
-            if size == 0 or _before(key, i, heap[0]):
-                break
-            size = _push(heap, size, key, i)
-        place(a, t, i, nobody, no_bias, yes, no, ready)
-        version[t.row_device[t.first_row[i]]] += 1
-        for e in range(a.succ_ptr[i], a.succ_ptr[i + 1]):
-            j = a.succ[e]
-            waiting[j] -= 1
-            if waiting[j] == 0:
-                _refresh(a, t, j, ready, key, device, seen, version)
-                size = _push(heap, size, key, j)
-
-
-@inlined
-def _refresh(
-    a: Arrays, t: Timeline, i: int, ready: Floats, key: Floats, device: Ints, seen: Ints, version: Ints
-) -> None:
-    """Write minus the earliest finish of task i, its device, and that device's version."""
-    insert = np.bool_(True)
-    ready_times(a, t, i, ready)
-    best = np.inf
-    for p in range(len(ready)):
-        if may_run(a, i, p):
-            run = a.run[i, a.device_class[p]]
-            if ready[p] + run < best:
-                finish = earliest(a, t, p, i, ready[p], insert) + run
-                if finish < best:
-                    best, device[i] = finish, p
-    key[i] = -best
-    seen[i] = version[device[i]]
 
 
 @kernel
