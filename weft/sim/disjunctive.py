@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.model.graph import Floats, Ints
-from weft.sim.decode import pop_event, push_event
+from weft.sim.heap import pop_event, push_event
 from weft.sim.jit import inlined, kernel
 
 MEMORY = 1 << 16

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
+from weft.sim.heap import pop_event, push_event
 from weft.sim.jit import inlined, kernel
 from weft.sim.random import keyed_uniform
 
@@ -129,37 +130,6 @@ def pop_item(heap: Ints, size: int) -> int:
     heap[at] = last
     _sift_down(heap, 0, at)
     return first
-
-
-@inlined
-def _push_event(times: Floats, items: Ints, size: int, time: float, item: int) -> None:
-    at = size
-    while at > 0:
-        up = (at - 1) >> 1
-        if times[up] < time or (times[up] == time and items[up] < item):
-            break
-        times[at], items[at] = times[up], items[up]
-        at = up
-    times[at], items[at] = time, item
-
-
-@inlined
-def _drop_event(times: Floats, items: Ints, size: int) -> None:
-    size -= 1
-    time, item = times[size], items[size]
-    at = 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        right = child + 1
-        if right < size and (
-            times[right] < times[child] or (times[right] == times[child] and items[right] < items[child])
-        ):
-            child = right
-        if time < times[child] or (time == times[child] and item < items[child]):
-            break
-        times[at], items[at] = times[child], items[child]
-        at = child
-    times[at], items[at] = time, item
 
 
 @inlined
@@ -330,8 +300,8 @@ def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
             _observe_outcome(stream, s, b, job, node, v)
     finish = now + duration
     for k in range(size):
-        _push_event(s.event_time[b], s.event_item[b], s.count[b, RUNNING], finish, items[k])
-        s.count[b, RUNNING] += 1
+        running = s.count[b, RUNNING]
+        s.count[b, RUNNING] = push_event(s.event_time[b], s.event_item[b], running, finish, items[k])
     s.free_at[b, p] = finish
     s.running_kind[b, p], s.running_size[b, p] = kind, size
     s.device_busy[b, p] += duration
@@ -391,8 +361,7 @@ def _pop_event(stream: Stream, s: State, b: int) -> None:
     running = s.count[b, RUNNING]
     if running > 0 and (not arrives or s.event_time[b, 0] <= s.arrival[b, job]):
         time, item = s.event_time[b, 0], s.event_item[b, 0]
-        _drop_event(s.event_time[b], s.event_item[b], running)
-        s.count[b, RUNNING] = running - 1
+        s.count[b, RUNNING] = pop_event(s.event_time[b], s.event_item[b], running)
         _pass_time(s, b, time)
         _end(stream, s, b, item)
     else:
