@@ -15,7 +15,7 @@ from weft.model.graph import Bools, Floats, Ints, TaskGraph
 from weft.model.problem import Problem
 from weft.sim import queue_rules as kernels
 from weft.sim.events import WAIT, State, Stream, advance, apply_action, begin
-from weft.sim.jit import kernel
+from weft.sim.jit import kernel, lean_kernel
 from weft.sim.observe import Sight, observe, write_mask
 from weft.sim.queue_rules import Rule
 from weft.sim.random import new_state
@@ -187,14 +187,14 @@ def _least_by_kind(values: Floats, graph: TaskGraph) -> Floats:
     return least
 
 
-@kernel
+@lean_kernel
 def begin_all(stream: Stream, s: State, start: float, done: Bools) -> None:
     """Begin every environment; ``done`` says which are over at once."""
     for b in range(len(done)):
         done[b] = begin(stream, s, b, start)
 
 
-@kernel
+@lean_kernel
 def observe_all(
     stream: Stream, sight: Sight, s: State, done: Bools, observation: Floats, mask: Bools
 ) -> None:

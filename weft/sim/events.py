@@ -17,7 +17,8 @@ import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.heap import pop_event, push_event
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_kernel as kernel
 from weft.sim.random import keyed_uniform
 
 BRANCH = 2
@@ -256,7 +257,7 @@ def _settle(stream: Stream, s: State, b: int, job: int, node: int) -> None:
         skipped = _settle_edges(stream, s, b, job, s.stack[b, skipped], has_not, skipped)
 
 
-@kernel
+@inlined
 def _end(stream: Stream, s: State, b: int, item: int) -> None:
     """One task ends: settle its edges; the job is done when none of its tasks is left."""
     max_nodes = s.open_edges.shape[2]
@@ -287,21 +288,21 @@ def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
     if s.count[b, RUNNING] + size > s.event_time.shape[1]:
         s.overflow[b] = True
         return 0
-    items = np.empty(size, np.int64)
+    running, events = s.count[b, RUNNING], s.event_item[b]
     duration = 0.0
     for k in range(size):
         item = pop_item(heap, s.queued[b, kind])
         s.queued[b, kind] -= 1
-        items[k] = item
+        events[running + k] = item
         job, node = item // max_nodes, item % max_nodes
         v = stream.graph_ptr[_graph_of(s, b, job)] + node
         duration = max(duration, stream.run[v, c])
         if stream.peeks:
             _observe_outcome(stream, s, b, job, node, v)
     finish = now + duration
-    for k in range(size):
-        running = s.count[b, RUNNING]
-        s.count[b, RUNNING] = push_event(s.event_time[b], s.event_item[b], running, finish, items[k])
+    for k in range(running, running + size):
+        push_event(s.event_time[b], events, k, finish, events[k])
+    s.count[b, RUNNING] = running + size
     s.free_at[b, p] = finish
     s.running_kind[b, p], s.running_size[b, p] = kind, size
     s.device_busy[b, p] += duration
@@ -392,31 +393,7 @@ def _start_anything(stream: Stream, s: State, b: int) -> None:
                     return
 
 
-@kernel
-def advance(stream: Stream, s: State, b: int) -> bool:
-    """Let time pass until the next decision; returns whether the episode is over."""
-    soonest = np.inf
-    for p in range(s.free_at.shape[1]):
-        soonest = min(soonest, s.free_at[b, p])
-    popped = 0
-    while _next_time(s, b) < np.inf:
-        now = s.total[b, NOW]
-        if soonest <= now and num_waiting(s, b) > 0 and _next_time(s, b) > now:
-            break
-        _pop_event(stream, s, b)
-        popped += 1
-    if popped == 0:
-        if _next_time(s, b) < np.inf:
-            _pop_event(stream, s, b)
-        elif soonest > s.total[b, NOW]:
-            _pass_time(s, b, soonest)
-        else:
-            _start_anything(stream, s, b)
-    _expire(stream, s, b)
-    return s.overflow[b] or (_next_time(s, b) == np.inf and num_waiting(s, b) == 0)
-
-
-@kernel
+@inlined
 def _expire(stream: Stream, s: State, b: int) -> None:
     """Drop queued tasks of jobs that are too old; such a job counts with the limit as its time."""
     if stream.expiry == np.inf:
@@ -435,6 +412,28 @@ def _expire(stream: Stream, s: State, b: int) -> None:
                 s.total[b, SUM_JCT] += stream.expiry
                 s.count[b, EXPIRED] += 1
                 s.count[b, IN_SYSTEM] -= 1
+
+
+@kernel
+def advance(stream: Stream, s: State, b: int) -> bool:
+    """Let time pass until the next decision; returns whether the episode is over."""
+    soonest = np.inf
+    for p in range(s.free_at.shape[1]):
+        soonest = min(soonest, s.free_at[b, p])
+    now, time = s.total[b, NOW], _next_time(s, b)
+    is_last = soonest <= now and time > now and num_waiting(s, b) > 0
+    if time == np.inf:
+        if soonest > now:
+            _pass_time(s, b, soonest)
+        else:
+            _start_anything(stream, s, b)
+    while time < np.inf:
+        _pop_event(stream, s, b)
+        now, time = s.total[b, NOW], _next_time(s, b)
+        if is_last or (soonest <= now and time > now and num_waiting(s, b) > 0):
+            break
+    _expire(stream, s, b)
+    return s.overflow[b] or (_next_time(s, b) == np.inf and num_waiting(s, b) == 0)
 
 
 @kernel

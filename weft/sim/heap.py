@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.model.graph import Floats, Ints
-from weft.sim.jit import inlined
+from weft.sim.jit import lean_inlined as inlined
 
 
 @inlined

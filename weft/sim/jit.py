@@ -61,21 +61,31 @@ import numba  # noqa: E402  the folder must be set first
 numba.config.CACHE_DIR = str(CACHE)
 
 
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile on first call, cache on disk, release the GIL."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    return numba.njit(**_OPTIONS, _nrt=True)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """A helper of kernels that is never called from Python: compiles without the wrapper for it."""
-    return numba.njit(
-        cache=True,
-        nogil=True,
-        error_model="numpy",
-        no_cfunc_wrapper=True,
-        no_cpython_wrapper=True,
-        forceinline=True,
-    )(function)
+    return numba.njit(**_OPTIONS, _nrt=True, no_cpython_wrapper=True, forceinline=True)(function)
+
+
+def lean_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel that makes no array, only views of those it is given: it need not count references.
+
+    Reading an array out of a NamedTuple counts one up and down, atomically; where most statements do
+    that, it takes most of the time.
+    """
+    return numba.njit(**_OPTIONS, _nrt=False)(function)
+
+
+def lean_inlined(function: Callable[..., Any]) -> Any:
+    """The same for a helper."""
+    return numba.njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True, forceinline=True)(function)
 
 
 _said = False

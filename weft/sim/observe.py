@@ -12,7 +12,8 @@ import numpy as np
 
 from weft.model.graph import Bools, Floats
 from weft.sim.events import LAST_KIND, NOW, State, Stream
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_kernel as kernel
 
 FEATURE_VERSION = "queue/1"
 
@@ -60,20 +61,20 @@ def observe(stream: Stream, sight: Sight, s: State, b: int, out: Floats) -> None
     queue, queued, arrival, now = s.queue, s.queued, s.arrival, s.total[b, NOW]
     scale = sight.age_scale
     at = np.int64(0)
+    oldest, mean_at = sight.oldest, num_kinds * sight.oldest
     for kind in range(num_kinds):
-        for n in range(sight.oldest):
-            age = 0.0
-            if n < queued[b, kind]:
-                age = now - arrival[b, queue[b, kind, n] // max_nodes]
-            out[at] = age / scale
-            at += 1
-    if sight.mean_age:
-        for kind in range(num_kinds):
-            total = 0.0
-            for n in range(queued[b, kind]):
-                total += now - arrival[b, queue[b, kind, n] // max_nodes]
-            out[at] = total / (scale * queued[b, kind]) if queued[b, kind] > 0 else 0.0
-            at += 1
+        waiting, total = queued[b, kind], 0.0
+        for n in range(waiting if sight.mean_age else min(waiting, oldest)):
+            age = now - arrival[b, queue[b, kind, n] // max_nodes]
+            total += age
+            if n < oldest:
+                out[at + n] = age / scale
+        for n in range(waiting, oldest):
+            out[at + n] = 0.0
+        at += oldest
+        if sight.mean_age:
+            out[mean_at + kind] = total / (scale * waiting) if waiting > 0 else 0.0
+    at += num_kinds if sight.mean_age else 0
     if sight.lengths:
         for kind in range(num_kinds):
             out[at] = min(queued[b, kind] / sight.length_scale, 1.0)

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.events import NOW, WAIT, State, Stream, advance, apply_action, begin
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import inlined, kernel, lean_inlined, lean_kernel
 from weft.sim.random import below
 
 # fmt: off
@@ -41,12 +41,12 @@ class Rule(NamedTuple):
     node_rank: Floats = np.zeros(0)  # (num_nodes,) estimated: a buffer
 
 
-@inlined
+@lean_inlined
 def _available(s: State, b: int, kind: int, claimed: Ints) -> int:
     return s.queued[b, kind] - claimed[kind]
 
 
-@inlined
+@lean_inlined
 def _pick_kind(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools) -> int:
     """The usable kind this rule serves next, or -1."""
     num_kinds = len(claimed)
@@ -92,13 +92,13 @@ def _pick_kind(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools) -> in
     return best
 
 
-@inlined
+@lean_inlined
 def _nothing(rule: Rule, num_kinds: int) -> int:
     """Idle, or wait for the next event."""
     return WAIT if rule.waits else num_kinds
 
 
-@inlined
+@lean_inlined
 def _by_device(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: Ints) -> None:
     """Go through the free devices and pick a kind for each."""
     num_kinds = len(claimed)
@@ -114,7 +114,7 @@ def _by_device(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claim
             claimed[kind] += stream.batch[p]
 
 
-@inlined
+@lean_inlined
 def _last_free(action: Ints, stream: Stream, kind: int) -> int:
     """The last free device, of those that can run a kind if one is given (>= 0), or -1."""
     for p in range(len(action) - 1, -1, -1):
@@ -123,7 +123,7 @@ def _last_free(action: Ints, stream: Stream, kind: int) -> int:
     return -1
 
 
-@inlined
+@lean_inlined
 def _mark_usable(stream: Stream, action: Ints, usable: Bools) -> None:
     """Which kinds some free device can run."""
     for kind in range(len(usable)):
@@ -157,7 +157,7 @@ def _by_count(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claime
             action[p] = _nothing(rule, num_kinds)
 
 
-@inlined
+@lean_inlined
 def _deepest_light(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools) -> int:
     best = np.int64(-1)
     for kind in range(len(claimed)):
@@ -166,7 +166,7 @@ def _deepest_light(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools) -
     return best
 
 
-@inlined
+@lean_inlined
 def _fullest_light(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools, room: int) -> int:
     """The light kind that fills most of a device, ties to the deeper."""
     best, best_size = np.int64(-1), np.int64(0)
@@ -179,7 +179,7 @@ def _fullest_light(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools, r
     return best
 
 
-@inlined
+@lean_inlined
 def _heaviest(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools, least: int) -> int:
     best = np.int64(-1)
     for kind in range(len(claimed)):
@@ -188,7 +188,7 @@ def _heaviest(rule: Rule, s: State, b: int, claimed: Ints, usable: Bools, least:
     return best
 
 
-@inlined
+@lean_inlined
 def _heavy_last(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: Ints) -> None:
     """Heavy kinds only on the device with the largest batch (and on few one-task devices).
 
@@ -228,7 +228,7 @@ def _heavy_last(rule: Rule, stream: Stream, s: State, b: int, action: Ints, clai
                 claimed[kind] += stream.batch[p]
 
 
-@inlined
+@lean_inlined
 def _goes_first(rule: Rule, s: State, b: int, claimed: Ints, kind: int, other: int) -> bool:
     """Whether a kind comes before another: by rank, or by the age of the next task."""
     if rule.number == EARLIEST:
@@ -236,7 +236,7 @@ def _goes_first(rule: Rule, s: State, b: int, claimed: Ints, kind: int, other: i
     return rule.rank[kind] > rule.rank[other]
 
 
-@inlined
+@lean_inlined
 def _earliest_finish(stream: Stream, s: State, b: int, item: int, available_at: Floats) -> tuple[int, float]:
     """The device on which a task would end first, ties to the larger batch, and when."""
     max_nodes = s.open_edges.shape[2]
@@ -250,7 +250,7 @@ def _earliest_finish(stream: Stream, s: State, b: int, item: int, available_at: 
     return best, best_end
 
 
-@inlined
+@lean_inlined
 def _expected_rank(
     rule: Rule, stream: Stream, probability: Floats, seen: Floats, e: int, first: int, last: int
 ) -> float:
@@ -269,7 +269,7 @@ def _expected_rank(
     return total
 
 
-@inlined
+@lean_inlined
 def _opens_branch(stream: Stream, v: int, e: int) -> bool:
     """Whether edge e is the first of its branch."""
     other = stream.succ_ptr[v]
@@ -278,7 +278,7 @@ def _opens_branch(stream: Stream, v: int, e: int) -> bool:
     return other == e
 
 
-@kernel
+@lean_kernel
 def write_ranks(rule: Rule, stream: Stream, probability: Floats, seen: Floats) -> None:
     """Upward ranks as expectations over branches, into ``rule.rank``; a kind counts with its highest task.
 
@@ -333,7 +333,7 @@ def _ranked(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed:
             action[p] = _nothing(rule, num_kinds)
 
 
-@kernel
+@lean_kernel
 def choose(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: Ints) -> None:
     """Fill ``action`` with one kind (or num_kinds: idle) per device; ``claimed`` is a buffer."""
     for k in range(len(claimed)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.sim.jit import inlined
+from weft.sim.jit import lean_inlined as inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)
