@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sim": ("model", "errors"),
     "schedulers": BELOW_SCHEDULERS,
     "policies": BELOW_POLICIES,
-    "session": ("policies", *BELOW_POLICIES),
+    "session": ("catalog", "policies", "scenarios", *BELOW_POLICIES),
     "training": BELOW_TRAINING,
     "evaluation": BELOW_TRAINING,
     "execute": BELOW_TRAINING,

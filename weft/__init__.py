@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weft.model.problem import realise as realise
     from weft.model.schedule import Schedule as Schedule
     from weft.model.validate import validate as validate
+    from weft.session import Session as Session
 
 _HOME = {
     "Result": "weft.catalog",
@@ -53,6 +54,7 @@ _HOME = {
     "realise": "weft.model.problem",
     "Schedule": "weft.model.schedule",
     "validate": "weft.model.validate",
+    "Session": "weft.session",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

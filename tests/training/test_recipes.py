@@ -11,7 +11,8 @@ import pytest
 
 from weft import catalog
 from weft.errors import InputError
-from weft.evaluation.streams import chooser, run_policy, run_rule, setup_of
+from weft.catalog import chooser
+from weft.evaluation.streams import run_policy, run_rule, setup_of
 from weft.policies.checkpoint import load_policy
 from weft.policies.forward import MlpPolicy
 from weft.scenarios import scenario

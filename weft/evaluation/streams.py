@@ -9,63 +9,35 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from weft import catalog
-from weft.errors import InputError, UnsupportedError
+from weft.catalog import chooser
+from weft.errors import UnsupportedError
 from weft.evaluation.store import Measured, Row
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import BRANCH, Problem, keyed_uniform
+from weft.policies.learned import Learned, Policy
 from weft.scenarios import StreamCase, scenario
 from weft.schedulers.dispatch import Dispatcher, act_all, begin_all, observe_all, refuse_stream
+from weft.session.session import rules_of
 from weft.sim.env import START, Setup
 from weft.sim.events import DECISIONS, EXPIRED, IDLES, State, Stream
 from weft.sim.jit import announce
-from weft.sim.observe import Sight, feature_names, num_features
+from weft.sim.observe import Sight, num_features
 from weft.sim.queue_rules import run_episodes
-from weft.sim.streams import Rules, compile_stream, edge_probabilities, kind_names, new_state, num_branches
+from weft.sim.streams import compile_stream, edge_probabilities, new_state, num_branches
 
 if TYPE_CHECKING:
     from weft.evaluation.benchmark import Unit
 
 FIRST_ROOM = 1024
 """Room for so many jobs at once; four times as much whenever that is too little."""
-_WEIGHTS = (".safetensors", ".json")
-
-Floats32 = npt.NDArray[np.float32]
-
-
-class Policy(Protocol):
-    """Whatever decides for all environments at once, e.g. ``policies.forward.MlpPolicy``."""
-
-    def decide_batch(
-        self,
-        observation: Floats32,  # (num_envs, num_features)
-        mask: Bools,  # (num_envs, num_devices, num_kinds + 1)
-        rng: np.random.Generator | None = None,
-    ) -> Ints:  # (num_envs, num_devices)
-        """A kind per device, num_kinds to idle; drawn if ``rng`` is given, else the best."""
-
-
-@dataclass(frozen=True)
-class Learned:
-    """A policy from a file, with how it sees a stream."""
-
-    policy: Policy
-    name: str
-    sight: Sight
-    waits: bool
-    features: tuple[str, ...]
-    """Names of what it observes; empty where the card does not say."""
-    shape: tuple[int, int, int]
-    """Number of features, devices and choices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,44 +77,13 @@ class Outcome:
 
 def setup_of(case: StreamCase, sight: Sight | None = None, *, waits: bool = False) -> Setup:
     """A scenario's stream as the simulator takes it."""
-    rules = Rules(case.expiry, case.idle_block, case.forget, case.peeks, case.tracked)
-    return Setup(case.problem, case.arrivals, rules, sight or Sight(), waits)
+    return Setup(case.problem, case.arrivals, rules_of(case), sight or Sight(), waits)
 
 
 def workload_seed(recipe_seed: int, problem: str, seed: int) -> int:
     """Seed of what happens: another one for every problem, the same one for every scheduler."""
     text = f"workload\x1f{recipe_seed}\x1f{problem}\x1f{seed}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-
-
-def chooser(name: str) -> Dispatcher | Learned:
-    """The dispatcher of this name, or the policy that ships, of a weights file or of a run folder."""
-    name = catalog.policy_file(name) or name
-    is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last")) or Path(name).is_dir()
-    return _learned(name) if is_file else catalog.dispatcher(name)
-
-
-@cache
-def _learned(name: str) -> Learned:
-    from weft.policies.checkpoint import load_policy
-    from weft.policies.forward import MlpPolicy
-
-    weights, card = load_policy(name)
-    shape = card.architecture
-    return Learned(
-        MlpPolicy(weights, shape, card),
-        name,
-        _sight(card.training.get("sight", {}), name),
-        bool(card.training.get("waits", False)),
-        card.features,
-        (shape.num_features, shape.num_heads, shape.num_choices),
-    )
-
-
-def _sight(stored: object, name: str) -> Sight:
-    if not isinstance(stored, Mapping) or any(key not in Sight._fields for key in stored):
-        raise InputError(f"expected the blocks of an observation, got {stored!r}", file=name, field="sight")
-    return Sight(**stored)
 
 
 def run_rule(dispatcher: Dispatcher, setup: Setup, seeds: Sequence[int]) -> Outcome:
@@ -229,7 +170,7 @@ def least_job_times(setup: Setup, seed: int) -> Floats:
     graph, best = setup.problem.graph, setup.problem.best_run_times
     num_jobs = setup.arrivals.count
     begins = np.where(np.diff(graph.predecessor_pointer) == 0, 0.0, -np.inf)[:, None] + np.zeros(num_jobs)
-    taken = _taken(setup.problem, seed, num_jobs)
+    taken = taken_edges(setup.problem, seed, num_jobs)
     for i in graph.order.tolist():
         for e in range(int(graph.successor_pointer[i]), int(graph.successor_pointer[i + 1])):
             after = np.where(taken[e], begins[i] + best[i], -np.inf)
@@ -237,7 +178,7 @@ def least_job_times(setup: Setup, seed: int) -> Floats:
     return np.minimum((begins + best[:, None]).max(axis=0), setup.rules.expiry)
 
 
-def _taken(problem: Problem, seed: int, num_jobs: int) -> Bools:
+def taken_edges(problem: Problem, seed: int, num_jobs: int) -> Bools:
     """(num_edges, num_jobs) whether each edge is taken if its task runs; the same draws as the kernel's."""
     graph = problem.graph
     taken = np.ones((graph.num_edges, num_jobs), np.bool_)
@@ -272,30 +213,8 @@ def play(scheduler: str, case: StreamCase, seeds: Sequence[int]) -> Outcome:
     if isinstance(chosen, Dispatcher):
         return run_rule(chosen, setup_of(case), seeds)
     setup = setup_of(case, chosen.sight, waits=chosen.waits)
-    _refuse_misfit(chosen, setup)
+    chosen.refuse_misfit(setup.problem, setup.rules)
     return run_policy(chosen.policy, setup, seeds)
-
-
-def _refuse_misfit(chosen: Learned, setup: Setup) -> None:
-    """A policy acts only on what it was trained for: the same observation and the same choices."""
-    stream = compile_stream(setup.problem, setup.rules)
-    num_devices, num_kinds = stream.can_run.shape
-    names = feature_names(setup.sight, list(kind_names(setup.problem)), num_devices, num_branches(stream))
-    here = (len(names), num_devices, num_kinds + 1)
-    if chosen.shape != here:
-        raise InputError(
-            f"trained for another graph or cluster: expected {here[0]} features, {here[1]} devices and "
-            f"{here[2]} choices, got {', '.join(str(n) for n in chosen.shape)}",
-            file=chosen.name,
-            field="architecture",
-        )
-    for mine, theirs in zip(names, chosen.features, strict=False):
-        if mine != theirs:
-            raise InputError(
-                f"trained on another observation: expected {mine!r}, got {theirs!r}",
-                file=chosen.name,
-                field="features",
-            )
 
 
 @cache

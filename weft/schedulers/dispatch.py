@@ -74,10 +74,12 @@ class Dispatcher:
         graph = problem.graph
         if self.number not in _AGE_RULES and len(graph.kinds) == 1 and graph.num_tasks > 1:
             return f"it chooses between kinds, and all tasks are of kind {graph.kinds[0]!r}: give them kinds"
-        return self._refuse_heavy(problem) if self.number == kernels.HEAVY_LAST else None
+        return self.refuse_devices(problem, compile_stream(problem))
 
-    def _refuse_heavy(self, problem: Problem) -> str | None:
-        stream = compile_stream(problem)
+    def refuse_devices(self, problem: Problem, stream: Stream) -> str | None:
+        """The reason why it would leave tasks waiting for ever on the devices of this stream, or None."""
+        if self.number != kernels.HEAVY_LAST:
+            return None
         heavy = heavy_kinds(kind_times(problem, stream), self.heavy_factor)
         if not heavy.any():
             return None

@@ -65,6 +65,7 @@ class State(NamedTuple):
     arrival: Floats  # (num_envs, num_jobs) sorted
     graph: Ints  # (num_envs, num_jobs) or (num_envs, 0): all jobs have graph 0
     trace: Ints  # (num_envs, num_jobs, max_nodes) edge taken by each branching node, or empty
+    told: Bools  # (num_envs, max_degree) whether each edge out of the task that ends is taken, or empty
     probability: Floats  # (num_envs, num_edges)
     drift_time: Floats  # (num_envs, num_knots) times at which drift_value holds; empty: no drift
     drift_value: Floats  # (num_envs, num_knots) probability of the first edge of branch 0
@@ -187,8 +188,12 @@ def _first_edge_probability(s: State, b: int, base: float) -> float:
 
 @inlined
 def outcome_of(stream: Stream, s: State, b: int, job: int, node: int, v: int, group: int) -> int:
-    """The edge that is taken out of one branch group of node v: traced, or a keyed draw."""
+    """The edge that is taken out of one branch group of node v: told, traced, or a keyed draw."""
     first, last = stream.succ_ptr[v], stream.succ_ptr[v + 1]
+    if s.told.shape[1] > 0:
+        for e in range(first, last):
+            if stream.group[e] == group and s.told[b, e - first]:
+                return e
     if s.trace.shape[1] > 0:
         return first + s.trace[b, job, node]
     draw = keyed_uniform(s.seed[b], BRANCH, job, node, group, 0)
@@ -312,6 +317,19 @@ def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
     return size
 
 
+@inlined
+def act(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
+    """Device p, which is free, starts a kind, idles or waits; returns how many tasks start."""
+    if kind >= stream.can_run.shape[1]:
+        s.count[b, IDLES] += 1
+        if stream.idle_block > 0.0:
+            s.free_at[b, p] = s.total[b, NOW] + stream.idle_block
+            s.running_kind[b, p] = -1
+    elif kind != WAIT and s.queued[b, kind] > 0 and stream.can_run[p, kind]:
+        return start_batch(stream, s, b, p, kind)
+    return 0
+
+
 @kernel
 def apply_action(stream: Stream, s: State, b: int, action: Ints) -> None:
     """Walk the devices in order; entry = kind to start, num_kinds for idle, or WAIT.
@@ -319,20 +337,11 @@ def apply_action(stream: Stream, s: State, b: int, action: Ints) -> None:
     A kind that cannot run there, or whose queue earlier devices have emptied, starts nothing: the
     device waits.
     """
-    num_kinds = stream.can_run.shape[1]
     now = s.total[b, NOW]
     s.count[b, DECISIONS] += 1
     for p in range(len(action)):
-        if s.free_at[b, p] > now:
-            continue
-        kind = action[p]
-        if kind >= num_kinds:
-            s.count[b, IDLES] += 1
-            if stream.idle_block > 0.0:
-                s.free_at[b, p] = now + stream.idle_block
-                s.running_kind[b, p] = -1
-        elif kind != WAIT and s.queued[b, kind] > 0 and stream.can_run[p, kind]:
-            start_batch(stream, s, b, p, kind)
+        if s.free_at[b, p] <= now:
+            act(stream, s, b, p, action[p])
 
 
 @inlined

@@ -125,6 +125,7 @@ def new_state(
     slots: int = 1024,
     room: int = 1024,
     traced: bool = False,
+    told: bool = False,
     knots: int = 0,
     mixed: bool = False,
 ) -> State:
@@ -147,6 +148,7 @@ def new_state(
         arrival=floats(num_jobs),
         graph=ints(num_jobs if mixed else 0),
         trace=ints(num_jobs if traced else 0, max_nodes),
+        told=np.zeros((num_envs, int(np.diff(stream.succ_ptr).max(initial=0)) if told else 0), np.bool_),
         probability=np.tile(probability, (num_envs, 1)),
         drift_time=floats(knots),
         drift_value=floats(knots),

@@ -1,0 +1,52 @@
+"""What a session says: what to start, what runs for nothing, which jobs are over."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DONE, FAILED, EXPIRED = "done", "failed", "expired"
+
+Name = str | int
+"""A job, as whoever runs the session calls it; a task or a device, by name or number."""
+
+
+class Start(NamedTuple):
+    """Start this task on this device now."""
+
+    job: Name
+    task: str
+    device: str
+    attempt: int
+    """1 for the first."""
+    batch: int
+    """Tasks with the same number run together, as one."""
+    expected_end: float
+    """When its device should be free again, by the problem's run times."""
+
+
+class Cancel(NamedTuple):
+    """This task runs for nothing: its job has failed. Its end must be told all the same."""
+
+    job: Name
+    task: str
+    device: str
+    attempt: int
+
+
+class End(NamedTuple):
+    """A job is over: ``done``, ``failed`` (a task failed too often) or ``expired``. Said once per job."""
+
+    job: Name
+    outcome: str
+    time: float
+
+
+class Decision(NamedTuple):
+    """What to do now."""
+
+    starts: tuple[Start, ...]
+    cancels: tuple[Cancel, ...]
+    ended: tuple[End, ...]
+    """Jobs that ended since the last decision."""
+    wake_at: float | None
+    """Ask again then if nothing has happened before; None: any event will do."""

@@ -1,0 +1,360 @@
+"""The queue view, decision by decision: a rule or a policy acts on what it is told.
+
+A view knows jobs by number, tasks by item (``job * max_nodes + node``) and devices by lane, one per
+slot. It checks nothing: :class:`weft.session.Session` does, and gives everything its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.errors import UnsupportedError
+from weft.model.graph import Bools
+from weft.model.problem import Problem
+from weft.policies.learned import Learned
+from weft.schedulers.dispatch import Dispatcher, fifo, refuse_stream
+from weft.sim.events import EXPIRED, IN_SYSTEM, LAST_DONE, LAST_KIND, NEXT_JOB, NOW, State
+from weft.sim.jit import announce
+from weft.sim.live import (
+    act_on_choice,
+    decide_by_rule,
+    observe_due,
+    queue_again,
+    start_anyhow,
+    tell_arrival,
+    tell_end,
+    tell_outcome,
+)
+from weft.sim.streams import Rules, compile_stream, edge_probabilities, new_state
+
+FIRST_ROOM = 64
+"""Room for so many jobs and waiting tasks; twice as much whenever that is too little."""
+Started = list[tuple[int, list[int]]]
+"""Lane and items of every batch that starts."""
+_COLUMNS = (
+    "free_at", "running_kind", "running_size", "device_busy", "device_batches", "device_tasks", "seen",
+    "count", "total",
+)  # fmt: skip
+"""Fields of the state that a snapshot keeps as they are."""
+
+
+class QueueView:
+    """One stream of jobs under a rule or a policy."""
+
+    def __init__(self, problem: Problem, rules: Rules, chooser: Dispatcher | Learned, seed: int) -> None:
+        _refuse(problem, rules, chooser)
+        announce()
+        self.problem = problem
+        self.stream = compile_stream(problem, rules)._replace(peeks=False)
+        self._counted = self.stream._replace(peeks=True)
+        self._chooser = chooser
+        dispatcher = chooser if isinstance(chooser, Dispatcher) else fifo
+        seeds = np.array([seed], np.int64)
+        self._rule = self._acting = dispatcher.rule(problem, self.stream, seeds)
+        self._fallback = fifo.waiting().rule(problem, self.stream, seeds)
+        self._whole = (self.stream.batch.copy(), self.stream.can_run.copy())
+        self._longest = float(np.max(self.stream.run, where=np.isfinite(self.stream.run), initial=0.0))
+        self._state = _empty_state(self)
+        self.max_nodes = self._state.open_edges.shape[2]
+        num_lanes, num_kinds = self.stream.can_run.shape
+        self.is_busy: Bools = np.zeros(num_lanes, np.bool_)
+        self.is_lost: Bools = np.zeros(num_lanes, np.bool_)
+        self._action = np.zeros(num_lanes, np.int64)
+        self._items = np.zeros((num_lanes, int(self.stream.batch.max(initial=1))), np.int64)
+        self._sizes = np.zeros(num_lanes, np.int64)
+        width = chooser.shape[0] if isinstance(chooser, Learned) else 0
+        self._observation = np.zeros(width, np.float32)
+        self._mask = np.ones((num_lanes, num_kinds + 1), np.bool_)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of graph, devices and rules of the game."""
+        digest = hashlib.sha256()
+        whole = self.stream._replace(batch=self._whole[0], can_run=self._whole[1])
+        for value in whole:
+            digest.update(np.asarray(value).tobytes())
+        return digest.hexdigest()
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def pass_time(self, time: float) -> None:
+        """Set the clock."""
+        self._state.total[0, NOW] = time
+
+    def arrive(self, time: float) -> int:
+        """The next job enters; returns its number."""
+        job = int(self._state.count[0, NEXT_JOB])
+        self._make_room(job)
+        self._state.arrival[0, job] = time
+        tell_arrival(self.stream, self._state, 0)
+        return job
+
+    def count_outcome(self, item: int, edges: Sequence[int]) -> None:
+        """The branches of a task are known: count them in the running estimates."""
+        self._tell(edges)
+        tell_outcome(self.stream, self._state, 0, item)
+
+    def end(self, item: int, edges: Sequence[int], *, is_counted: bool) -> bool:
+        """A task has ended and takes these of its edges; returns whether its job is done with it."""
+        self._make_queue_room()
+        finish, job = self._state.finish, item // self.max_nodes
+        was_open = bool(np.isnan(finish[0, job]))
+        self._tell(edges)
+        tell_end(self._counted if is_counted else self.stream, self._state, 0, item)
+        return was_open and not np.isnan(finish[0, job])
+
+    def requeue(self, item: int) -> None:
+        """A task that did not end waits again."""
+        self._make_queue_room()
+        queue_again(self.stream, self._state, 0, item)
+
+    def withdraw(self, job: int) -> None:
+        """A job is given up: none of its tasks waits or will."""
+        s = self._state
+        for kind in range(s.queued.shape[1]):
+            waiting = s.queue[0, kind, : s.queued[0, kind]].tolist()
+            kept = [item for item in waiting if item // self.max_nodes != job]
+            if len(kept) < len(waiting):
+                self._fill_queue(kind, kept)
+        s.open_tasks[0, job % s.open_tasks.shape[1]] = 0
+        if np.isnan(s.finish[0, job]):
+            s.finish[0, job] = s.total[0, NOW]
+            s.count[0, IN_SYSTEM] -= 1
+
+    def delay(self, lane: int, by: float) -> None:
+        """What a lane runs began later than it was decided."""
+        self._state.free_at[0, lane] += by
+
+    def free(self, lane: int, time: float) -> None:
+        """A lane can start again."""
+        self.is_busy[lane] = False
+        self._state.free_at[0, lane] = min(self._state.free_at[0, lane], time)
+
+    def lose(self, lanes: Iterable[int]) -> None:
+        """Lanes are gone."""
+        for lane in lanes:
+            self.is_lost[lane], self.is_busy[lane] = True, False
+            self.stream.batch[lane], self.stream.can_run[lane] = 0, False
+            self._state.free_at[0, lane], self._state.running_kind[0, lane] = np.inf, -1
+        self._adapt()
+
+    def join(self, lanes: Iterable[int], time: float) -> None:
+        """Lanes are back, and free."""
+        for lane in lanes:
+            self.is_lost[lane] = False
+            self.stream.batch[lane], self.stream.can_run[lane] = (column[lane] for column in self._whole)
+            self._state.free_at[0, lane] = time
+        self._adapt()
+
+    def _adapt(self) -> None:
+        """Where a rule cannot act on the devices that are left, the oldest job goes first."""
+        chooser = self._chooser
+        fits = isinstance(chooser, Learned) or chooser.refuse_devices(self.problem, self.stream) is None
+        self._acting = self._rule if fits else self._fallback
+
+    # -- decisions ---------------------------------------------------------------------------------
+
+    def decide(self) -> Started:
+        """What the rule or the policy starts now."""
+        if isinstance(self._chooser, Learned):
+            return self._ask_policy(self._chooser)
+        is_due = decide_by_rule(
+            self._acting, self.stream, self._state, 0, self.is_busy, self._action, self._items, self._sizes
+        )
+        return self._started() if is_due else []
+
+    def _ask_policy(self, learned: Learned) -> Started:
+        s = self._state
+        if self.is_lost.any():  # to a policy a lost device is one that will be busy for long
+            s.free_at[0, self.is_lost] = s.total[0, NOW] + self._longest
+        if not observe_due(self.stream, learned.sight, s, 0, self.is_busy, self._observation, self._mask):
+            return []
+        self._action[:] = learned.decide(self._observation, self._mask)
+        act_on_choice(self.stream, s, 0, self._action, learned.waits, self._items, self._sizes)
+        return self._started()
+
+    def decide_anyhow(self) -> Started:
+        """The first start that is possible, for when the rule would wait for ever."""
+        start_anyhow(self.stream, self._state, 0, self._items, self._sizes)
+        return self._started()
+
+    def _started(self) -> Started:
+        lanes = np.flatnonzero(self._sizes).tolist()
+        self.is_busy[lanes] = True
+        return [(lane, self._items[lane, : self._sizes[lane]].tolist()) for lane in lanes]
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether a lane is free and a task waits."""
+        s = self._state
+        return bool(s.queued.any()) and bool(((s.free_at[0] <= s.total[0, NOW]) & ~self.is_busy).any())
+
+    @property
+    def num_waiting(self) -> int:
+        """Tasks in all queues."""
+        return int(self._state.queued.sum())
+
+    def expected_end(self, lane: int) -> float:
+        """When what a lane runs is expected to end."""
+        return float(self._state.free_at[0, lane])
+
+    def wake_at(self) -> float | None:
+        """When to ask again if nothing happens: a block ends, or a waiting task expires."""
+        s = self._state
+        if not s.queued.any():
+            return None
+        is_blocked = ~self.is_busy & ~self.is_lost & (s.free_at[0] > s.total[0, NOW])
+        if is_blocked.any():
+            return float(s.free_at[0, is_blocked].min())
+        if self.stream.expiry == np.inf:
+            return None
+        oldest = int(s.queue[0, s.queued[0] > 0, 0].min()) // self.max_nodes
+        return float(np.nextafter(s.arrival[0, oldest] + self.stream.expiry, np.inf))
+
+    @property
+    def num_expired(self) -> int:
+        """Jobs that have expired so far."""
+        return int(self._state.count[0, EXPIRED])
+
+    def is_over(self, job: int) -> bool:
+        """Whether a job is done, expired or given up."""
+        return not np.isnan(self._state.finish[0, job])
+
+    # -- room --------------------------------------------------------------------------------------
+
+    def _tell(self, edges: Sequence[int]) -> None:
+        self._state.told[0, :] = False
+        self._state.told[0, edges] = True
+
+    def _fill_queue(self, kind: int, items: list[int]) -> None:
+        heapq.heapify(items)
+        self._state.queue[0, kind, : len(items)] = items
+        self._state.queued[0, kind] = len(items)
+
+    def _make_room(self, job: int) -> None:
+        """Room for one more job and all its tasks."""
+        if job >= self._state.arrival.shape[1]:
+            self._double_jobs()
+        while self._state.open_tasks[0, job % self._state.open_tasks.shape[1]] > 0:
+            self._double_slots(job)
+        self._make_queue_room()
+
+    def _double_jobs(self) -> None:
+        s = self._state
+        self._state = s._replace(arrival=_doubled(s.arrival, 0.0), finish=_doubled(s.finish, np.nan))
+
+    def _double_slots(self, next_job: int) -> None:
+        s = self._state
+        num_slots = s.open_tasks.shape[1]
+        open_edges = np.zeros((1, 2 * num_slots, self.max_nodes), np.int64)
+        open_tasks = np.zeros((1, 2 * num_slots), np.int64)
+        for slot in np.flatnonzero(s.open_tasks[0]).tolist():
+            job = next_job - 1 - (next_job - 1 - slot) % num_slots  # the last job of this slot
+            open_edges[0, job % (2 * num_slots)] = s.open_edges[0, slot]
+            open_tasks[0, job % (2 * num_slots)] = s.open_tasks[0, slot]
+        self._state = s._replace(open_edges=open_edges, open_tasks=open_tasks)
+
+    def _make_queue_room(self) -> None:
+        s = self._state
+        if int(s.queued.max(initial=0)) + self.max_nodes > s.queue.shape[2]:
+            self._double_queues()
+
+    def _double_queues(self) -> None:
+        s = self._state
+        queue = np.zeros((1, s.queue.shape[1], 2 * s.queue.shape[2] + self.max_nodes), np.int64)
+        queue[:, :, : s.queue.shape[2]] = s.queue
+        self._state = s._replace(queue=queue)
+
+    # -- snapshots ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that changes, as plain data; ended jobs are left out."""
+        s = self._state
+        num_jobs, num_slots = int(s.count[0, NEXT_JOB]), s.open_tasks.shape[1]
+        slots = np.flatnonzero(s.open_tasks[0]).tolist()
+        jobs = sorted(num_jobs - 1 - (num_jobs - 1 - slot) % num_slots for slot in slots)
+        return {
+            "jobs": [[job, float(s.arrival[0, job]), self.is_over(job)] for job in jobs],
+            "open_tasks": [int(s.open_tasks[0, job % num_slots]) for job in jobs],
+            "open_edges": [s.open_edges[0, job % num_slots].tolist() for job in jobs],
+            "queues": [s.queue[0, k, :n].tolist() for k, n in enumerate(s.queued[0].tolist())],
+            "columns": {name: _plain(getattr(s, name)[0]) for name in _COLUMNS},
+            "is_busy": self.is_busy.tolist(),
+            "is_lost": self.is_lost.tolist(),
+            "rules": [[int(rule.state[0]), int(rule.last[0])] for rule in (self._rule, self._fallback)],
+        }
+
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        """Go back to a snapshot; whatever does not fit raises a KeyError, TypeError or ValueError."""
+        for name in _COLUMNS:
+            column = getattr(self._state, name)
+            column[0] = _arrayed(stored["columns"][name], column[0])
+        self._restore_jobs(stored)
+        for kind, items in enumerate(stored["queues"]):
+            while len(items) > self._state.queue.shape[2] - self.max_nodes:
+                self._double_queues()
+            self._state.queue[0, kind, : len(items)] = items
+            self._state.queued[0, kind] = len(items)
+        for rule, (word, last) in zip((self._rule, self._fallback), stored["rules"], strict=True):
+            rule.state[0], rule.last[0] = word, last
+        self.is_busy[:] = stored["is_busy"]
+        is_lost = np.array(stored["is_lost"], np.bool_)
+        self.lose(np.flatnonzero(is_lost).tolist())
+
+    def _restore_jobs(self, stored: Mapping[str, Any]) -> None:
+        num_jobs = int(self._state.count[0, NEXT_JOB])
+        while self._state.arrival.shape[1] < num_jobs:
+            self._double_jobs()
+        rows = zip(stored["jobs"], stored["open_tasks"], stored["open_edges"], strict=True)
+        for (job, arrival, is_over), num_open, edges in rows:
+            while self._state.open_tasks[0, job % self._state.open_tasks.shape[1]] > 0:
+                self._double_slots(job)
+            slot = job % self._state.open_tasks.shape[1]
+            self._state.arrival[0, job] = arrival
+            self._state.finish[0, job] = arrival if is_over else np.nan
+            self._state.open_tasks[0, slot], self._state.open_edges[0, slot] = num_open, edges
+
+
+def _refuse(problem: Problem, rules: Rules, chooser: Dispatcher | Learned) -> None:
+    """Raise where the chooser cannot act on a stream of this problem."""
+    reason = chooser.supports(problem) if isinstance(chooser, Dispatcher) else refuse_stream(problem)
+    if reason is None and problem.num_tasks == 0:
+        reason = "the graph has no tasks"
+    if reason is not None:
+        raise UnsupportedError(f"{chooser.name}: {reason}", field="scheduler")
+    if isinstance(chooser, Learned):
+        chooser.refuse_misfit(problem, rules)
+
+
+def _empty_state(view: QueueView) -> State:
+    """No job yet, all lanes free, the clock not started."""
+    probability = edge_probabilities(view.problem)
+    state = new_state(view.stream, 1, FIRST_ROOM, probability, room=FIRST_ROOM, told=True)
+    state.finish[:] = np.nan
+    state.free_at[:] = state.total[:, NOW] = -np.inf
+    state.running_kind[:] = -1
+    state.count[:, [LAST_KIND, LAST_DONE]] = -1
+    return state
+
+
+def _doubled(column: np.ndarray, value: float) -> np.ndarray:
+    return np.concatenate([column, np.full_like(column, value)], axis=1)
+
+
+def _plain(column: np.ndarray) -> Any:
+    """Nested lists; infinities as text, for JSON has none."""
+    if column.dtype.kind != "f":
+        return column.tolist()
+    return [_plain(row) if row.ndim else (float(row) if np.isfinite(row) else str(row)) for row in column]
+
+
+def _arrayed(stored: Any, like: np.ndarray) -> np.ndarray:
+    found = np.array(stored).astype(like.dtype)
+    if found.shape != like.shape:
+        raise ValueError(f"expected shape {like.shape}, got {found.shape}")
+    return found

@@ -1,0 +1,370 @@
+"""One object, events in, decisions out: the same for simulators, executors and services.
+
+A session knows the problem and what it is told, never what will happen: the world outside runs the
+tasks and says how they end. Every event is checked before anything changes, so that after an error
+the session is as it was. What a decision is, is the business of the view below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import catalog
+from weft.errors import InputError
+from weft.model.problem import Problem
+from weft.policies.learned import Learned
+from weft.scenarios.streams import StreamCase
+from weft.schedulers.dispatch import Dispatcher
+from weft.session.ledger import Ledger, Run
+from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, Name, Start
+from weft.session.names import Names
+from weft.session.queue_view import QueueView, Started
+from weft.sim.streams import Rules
+
+SCHEMA = "weft/session/1"
+MAX_ATTEMPTS = 3
+
+
+def rules_of(case: StreamCase) -> Rules:
+    """The rules of the game of a scenario's stream."""
+    return Rules(case.expiry, case.idle_block, case.forget, case.peeks, case.tracked)
+
+
+class Session:
+    """Jobs of one problem under one scheduler, told event by event.
+
+    Parameters
+    ----------
+    problem
+        The job that keeps arriving and the cluster, or a scenario's stream with its rules.
+    scheduler
+        Name of a dispatcher, a policy that ships, a weights file or a run folder, or the object.
+    seed
+        For schedulers that draw.
+    rules
+        Expiry, idle blocks and estimates; those of the stream, or neutral ones, unless given.
+    max_attempts
+        A job fails when one of its tasks has failed so often. Lost devices do not count.
+    """
+
+    def __init__(
+        self,
+        problem: Problem | StreamCase,
+        scheduler: str | Dispatcher | Learned = "fifo",
+        *,
+        seed: int = 0,
+        rules: Rules | None = None,
+        max_attempts: int = MAX_ATTEMPTS,
+    ) -> None:
+        if isinstance(problem, StreamCase):
+            rules = rules or rules_of(problem)
+            problem = problem.problem
+        if type(max_attempts) is not int or max_attempts < 1:
+            raise InputError(f"expected a whole number >= 1, got {max_attempts!r}", field="max_attempts")
+        chooser = catalog.chooser(scheduler) if isinstance(scheduler, str) else scheduler
+        self.problem, self._lookup = problem, Names(problem)
+        self.scheduler = scheduler if isinstance(scheduler, str) else chooser.name
+        self.seed, self.max_attempts = seed, max_attempts
+        self._view = QueueView(problem, rules or Rules(), chooser, seed)
+        self._now = -math.inf
+        self._is_closed = False
+        self._jobs: dict[Name, int] = {}
+        self._names: list[Name] = []
+        self._ended: dict[int, str] = {}
+        self._open: dict[int, None] = {}
+        self._ledger = Ledger(len(self._lookup.lane_names))
+        self._news: tuple[list[Cancel], list[End]] = ([], [])
+
+    @property
+    def now(self) -> float:
+        """Time of the last event or decision; minus infinity before the first."""
+        return self._now
+
+    @property
+    def num_waiting(self) -> int:
+        """Tasks that wait for a device."""
+        return self._view.num_waiting
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a device is free and a task waits: time for a decision."""
+        return self._view.has_choice
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def arrived(self, job: Name, time: float) -> None:
+        """A job enters under a name of its own."""
+        self._check_time("arrived", time)
+        if type(job) not in (str, int):
+            raise InputError(f"expected a text or a whole number, got {job!r}", field="arrived.job")
+        if job in self._jobs:
+            raise InputError(f"job {job!r} has arrived before", field="arrived.job")
+        if self._is_closed:
+            raise InputError("no job was to come after closed", field="arrived.job")
+        self._pass_time(time)
+        number = self._view.arrive(time)
+        self._jobs[job] = number
+        self._names.append(job)
+        self._open[number] = None
+
+    def closed(self, time: float) -> None:
+        """No more jobs will arrive: a rule that waits for company may now start without."""
+        self._check_time("closed", time)
+        self._pass_time(time)
+        self._is_closed = True
+
+    def started(
+        self,
+        job: Name,
+        task: Name,
+        device: Name,
+        time: float,
+        *,
+        attempt: int | None = None,
+        branch: Name | Sequence[Name] | None = None,
+    ) -> None:
+        """A task that was decided runs; ``branch`` only where it is known already."""
+        item, run = self._find("started", job, task, device, time, attempt)
+        if run.is_started:
+            raise InputError(f"task {task!r} of job {job!r} was started before", field="started.task")
+        node = item % self._view.max_nodes
+        edges = [] if branch is None else self._lookup.edges("started", node, branch)
+        self._pass_time(time)
+        late = self._ledger.begin(run, time)
+        if late > 0:
+            self._view.delay(run.lane, late)
+        if branch is not None and not run.is_dropped:
+            run.is_counted = True
+            self._view.count_outcome(item, edges)
+
+    def finished(
+        self,
+        job: Name,
+        task: Name,
+        device: Name,
+        time: float,
+        *,
+        attempt: int | None = None,
+        branch: Name | Sequence[Name] | None = None,
+    ) -> None:
+        """A task has ended well; ``branch`` names the task that follows, one for each of its branches."""
+        item, run = self._find_started("finished", job, task, device, time, attempt)
+        edges = self._lookup.edges("finished", item % self._view.max_nodes, branch)
+        self._pass_time(time)
+        self._leave(item, run, time)
+        if run.is_dropped:
+            return
+        number = item // self._view.max_nodes
+        if self._view.end(item, edges, is_counted=run.is_counted):
+            self._end_job(number, DONE, time)
+
+    def failed(self, job: Name, task: Name, device: Name, time: float, *, attempt: int | None = None) -> None:
+        """A task has ended badly, or could not be started: it waits again, or its job fails with it."""
+        item, run = self._find("failed", job, task, device, time, attempt)
+        self._pass_time(time)
+        self._leave(item, run, time)
+        if run.is_dropped:
+            return
+        if self._ledger.count_try(item, run, has_failed=True) < self.max_attempts:
+            self._view.requeue(item)
+        else:
+            self._give_up(item // self._view.max_nodes, time)
+
+    def vacated(self, job: Name, task: Name, device: Name, time: float) -> None:
+        """The device of a started task can take other work, though the end was not told yet."""
+        _, run = self._find_started("vacated", job, task, device, time, None)
+        self._pass_time(time)
+        if self._ledger.vacate(run):
+            self._view.free(run.lane, time)
+
+    def device_lost(self, device: Name, time: float) -> None:
+        """A device is gone; what it ran waits again."""
+        self._check_time("device_lost", time)
+        lanes = self._lookup.lanes("device_lost", device)
+        if self._view.is_lost[lanes[0]]:
+            raise InputError(f"device {device!r} was lost before", field="device_lost.device")
+        self._pass_time(time)
+        self._view.lose(lanes)
+        for item, run in self._ledger.lose(lanes):
+            if not run.is_dropped:
+                self._ledger.count_try(item, run, has_failed=False)
+                self._view.requeue(item)
+
+    def device_joined(self, device: Name, time: float) -> None:
+        """A device that was lost is back, and free."""
+        self._check_time("device_joined", time)
+        lanes = self._lookup.lanes("device_joined", device)
+        if not self._view.is_lost[lanes[0]]:
+            raise InputError(f"device {device!r} is there already", field="device_joined.device")
+        self._pass_time(time)
+        self._view.join(lanes, time)
+
+    # -- decisions ---------------------------------------------------------------------------------
+
+    def decide(self, time: float) -> Decision:
+        """What to start now; ask after every event, or after all that happen at one time."""
+        self._check_time("decide", time)
+        self._pass_time(time)
+        view = self._view
+        num_expired = view.num_expired
+        started = view.decide()
+        wake_at = view.wake_at()
+        if not started and not self._ledger.runs and self._is_stuck():
+            started = view.decide_anyhow()
+            wake_at = time if started else wake_at
+        if view.num_expired > num_expired:
+            for number in [number for number in self._open if view.is_over(number)]:
+                self._end_job(number, EXPIRED, time)
+        cancels, ended = self._news
+        self._news = ([], [])
+        return Decision(tuple(self._starts(started)), tuple(cancels), tuple(ended), wake_at)
+
+    def _is_stuck(self) -> bool:
+        """Whether nothing will ever happen unless a task is started."""
+        return (self._is_closed or bool(self._view.is_lost.any())) and self._view.has_choice
+
+    def _starts(self, started: Started) -> list[Start]:
+        starts = []
+        for lane, items in started:
+            end = self._view.expected_end(lane)
+            for item, run in zip(items, self._ledger.give(lane, items, self._now), strict=True):
+                starts.append(Start(*self._named(item, lane), run.attempt, run.batch, end))
+        return starts
+
+    # -- what happens to tasks and jobs ------------------------------------------------------------
+
+    def _pass_time(self, time: float) -> None:
+        self._now = time
+        self._view.pass_time(time)
+
+    def _leave(self, item: int, run: Run, time: float) -> None:
+        if self._ledger.leave(item):
+            self._view.free(run.lane, time)
+
+    def _give_up(self, number: int, time: float) -> None:
+        self._view.withdraw(number)
+        for item, run in self._ledger.runs.items():
+            if item // self._view.max_nodes == number:
+                run.is_dropped = True
+                self._news[0].append(Cancel(*self._named(item, run.lane), run.attempt))
+        if number in self._open:
+            self._end_job(number, FAILED, time)
+
+    def _end_job(self, number: int, outcome: str, time: float) -> None:
+        del self._open[number]
+        self._ended[number] = outcome
+        self._news[1].append(End(self._names[number], outcome, time))
+        first = number * self._view.max_nodes
+        self._ledger.forget(range(first, first + self._view.max_nodes))
+
+    def _named(self, item: int, lane: int) -> tuple[Name, str, str]:
+        number, node = divmod(item, self._view.max_nodes)
+        return self._names[number], self._lookup.tasks[node], self._lookup.lane_names[lane]
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def _check_time(self, event: str, time: float) -> None:
+        if not isinstance(time, int | float | np.floating) or not math.isfinite(time):
+            raise InputError(f"expected a finite number, got {time!r}", field=f"{event}.time")
+        if time < self._now:
+            raise InputError(f"expected a time >= {self._now:g}, got {time:g}", field=f"{event}.time")
+
+    def _find(
+        self, event: str, job: Name, task: Name, device: Name, time: float, attempt: int | None
+    ) -> tuple[int, Run]:
+        """Item and run of a task that was decided and has not ended."""
+        self._check_time(event, time)
+        if type(job) not in (str, int) or job not in self._jobs:
+            raise InputError(f"no job {job!r} has arrived", field=f"{event}.job")
+        item = self._jobs[job] * self._view.max_nodes + self._lookup.node(event, task)
+        lanes = self._lookup.lanes(event, device)
+        run = self._ledger.runs.get(item)
+        if run is None:
+            state = self._ended.get(self._jobs[job])
+            why = "is not running" if state is None else f"is not running: the job is {state}"
+            raise InputError(f"task {task!r} of job {job!r} {why}", field=f"{event}.task")
+        if run.lane not in lanes:
+            where = self._lookup.lane_names[run.lane]
+            raise InputError(
+                f"task {task!r} of job {job!r} was given to {where!r}, not to {device!r}",
+                field=f"{event}.device",
+            )
+        if attempt is not None and attempt != run.attempt:
+            raise InputError(
+                f"task {task!r} of job {job!r} is at attempt {run.attempt}, not {attempt!r}",
+                field=f"{event}.attempt",
+            )
+        return item, run
+
+    def _find_started(
+        self, event: str, job: Name, task: Name, device: Name, time: float, attempt: int | None
+    ) -> tuple[int, Run]:
+        item, run = self._find(event, job, task, device, time, attempt)
+        if not run.is_started:
+            raise InputError(f"task {task!r} of job {job!r} was not started", field=f"{event}.task")
+        return item, run
+
+    # -- snapshots ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that changes, as plain data that JSON can hold."""
+        return {
+            "schema": SCHEMA,
+            "scheduler": self.scheduler,
+            "seed": self.seed,
+            "max_attempts": self.max_attempts,
+            "fingerprint": self._view.fingerprint,
+            "now": self._now if math.isfinite(self._now) else None,
+            "is_closed": self._is_closed,
+            "jobs": list(self._names),
+            "open": list(self._open),
+            "ended": list(self._ended.items()),
+            "ledger": self._ledger.snapshot(),
+            "news": [[list(row) for row in rows] for rows in self._news],
+            "view": self._view.snapshot(),
+        }
+
+    @classmethod
+    def restore(
+        cls,
+        problem: Problem | StreamCase,
+        snapshot: Mapping[str, Any],
+        *,
+        scheduler: str | Dispatcher | Learned | None = None,
+        rules: Rules | None = None,
+    ) -> Session:
+        """A session that goes on where the snapshot was taken, on the same problem.
+
+        Parameters
+        ----------
+        scheduler
+            Needed only where the session was given an object that has no name in the catalog.
+        """
+        if not isinstance(snapshot, Mapping) or snapshot.get("schema") != SCHEMA:
+            raise InputError(f"expected a snapshot of a session, {SCHEMA!r}", field="schema")
+        try:
+            chosen = scheduler or str(snapshot["scheduler"])
+            limits = {"seed": int(snapshot["seed"]), "max_attempts": int(snapshot["max_attempts"])}
+            session = cls(problem, chosen, rules=rules, **limits)
+            if snapshot["fingerprint"] != session._view.fingerprint:
+                raise InputError("taken with another graph, cluster or rules", field="fingerprint")
+            session._resume(snapshot)
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise InputError(f"not a whole snapshot of a session: {error!r}", field="snapshot") from None
+        return session
+
+    def _resume(self, stored: Mapping[str, Any]) -> None:
+        self._now = -math.inf if stored["now"] is None else float(stored["now"])
+        self._is_closed = bool(stored["is_closed"])
+        self._names = list(stored["jobs"])
+        self._jobs = {name: number for number, name in enumerate(self._names)}
+        self._open = {int(number): None for number in stored["open"]}
+        self._ended = {int(number): str(outcome) for number, outcome in stored["ended"]}
+        cancels, ended = stored["news"]
+        self._news = ([Cancel(*row) for row in cancels], [End(*row) for row in ended])
+        self._ledger.restore(stored["ledger"])
+        self._view.restore(stored["view"])
