@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, LockedError
-from weft.evaluation.store import CONFIG, DATABASE, LOCK, Measured, Row, differences, open_sweep, read_sweep
+from weft.evaluation.store import CONFIG, DATABASE, Measured, Row, differences, open_sweep, read_sweep
+from weft.io.folders import LOCK
 
 CONFIG_A = {"schedulers": ["heft"], "seeds": [0, 1], "cells": {"": {"ccr": 1.0}}}
 ROW = Row(

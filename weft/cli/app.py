@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import about, bench, evidence, files, look, output, plan, questions, train
+from weft.cli import about, bench, evidence, files, look, output, plan, questions, stress, train
 from weft.errors import WeftError
 
 BUG = 70
@@ -39,6 +39,7 @@ for verb in (
     evidence.recipes,
     questions.whatif,
     questions.pareto,
+    stress.stress,
     bench.bench,
     files.generate,
     files.convert,

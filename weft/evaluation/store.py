@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from weft.errors import InputError, LockedError
+from weft.errors import InputError
+from weft.io.folders import claim, locked
 from weft.io.sources import write_bytes
 
-DATABASE, CONFIG, LOCK = "sweep.sqlite", "config.json", "lock"
+DATABASE, CONFIG = "sweep.sqlite", "config.json"
 
 Key = tuple[str, str, int, str]
 """Cell, problem, seed, scheduler."""
@@ -143,8 +143,8 @@ def open_sweep(folder: str | Path | None, config: Config) -> Iterator[Store]:
         with _connected(":memory:") as connection:
             yield _prepared(connection, config, None)
         return
-    path = _sweep_folder(folder)
-    with _locked(path), _connected(str(path / DATABASE)) as connection:
+    path = claim(folder, "sweep", DATABASE)
+    with locked(path, "running this sweep"), _connected(str(path / DATABASE)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         store = _prepared(connection, config, path)
@@ -175,40 +175,6 @@ def _connected(name: str) -> Iterator[sqlite3.Connection]:
         raise InputError(f"cannot be used as a sweep: {error}", file=name) from None
     finally:
         connection.close()
-
-
-def _sweep_folder(folder: str | Path) -> Path:
-    """The folder, made if it is not there; one with other things in it is refused."""
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        found = sorted(entry.name for entry in path.iterdir())
-    except OSError as error:
-        raise InputError(f"expected a folder for the sweep: {error.strerror}", file=str(folder)) from None
-    if found and LOCK not in found and DATABASE not in found:
-        raise InputError(
-            f"expected an empty folder or a sweep, found {found[0]!r} and no {DATABASE}", file=str(folder)
-        )
-    return path
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the folder; the lock of a process that died is free by itself."""
-    import fcntl
-
-    with open(path / LOCK, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise LockedError(f"process {holder} is running this sweep", file=str(path)) from None
-        file.seek(0)
-        file.truncate()
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
 
 
 def _prepared(connection: sqlite3.Connection, config: Config, path: Path | None) -> Store:

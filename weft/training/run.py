@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 import signal
 import threading
@@ -23,14 +22,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from weft.errors import InputError, LockedError
+from weft.errors import InputError
+from weft.io.folders import LOCK, locked
 from weft.policies.checkpoint import Card, Weights, read_card, save_policy
 from weft.policies.tensors import Array, read_bytes, sha256, write_atomic
 from weft.training.checkpoints import Checkpoints, CorruptError, Notice
 from weft.training.metrics import Metrics, Row
 
 SCHEMA = "weft.run/1"
-CONFIG, LOCK, METRICS, BEST, LAST = "config.json", "lock", "metrics.jsonl", "best.json", "last.json"
+CONFIG, METRICS, BEST, LAST = "config.json", "metrics.jsonl", "best.json", "last.json"
 CHECKPOINTS, POLICIES = "checkpoints", "policies"
 
 
@@ -135,7 +135,7 @@ def open_run(
     A folder that holds another run, or this one when it is not to be resumed, is refused.
     """
     path = _run_folder(folder)
-    with _locked(path):
+    with locked(path, "training in this folder"):
         _prepare(path, spec, is_resumed=is_resumed, notice=on_notice)
         yield Run(path, spec, on_notice)
 
@@ -150,25 +150,6 @@ def _run_folder(folder: str | Path) -> Path:
     if found and LOCK not in found and CONFIG not in found:
         raise InputError(f"expected an empty folder or a run, found {found[0]!r}", file=str(folder))
     return path
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the folder; the lock of a process that died is free by itself."""
-    import fcntl
-
-    with open(path / LOCK, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise LockedError(f"process {holder} is training in this folder", file=str(path)) from None
-        file.seek(0)
-        file.truncate()
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
 
 
 def _prepare(path: Path, spec: Spec, *, is_resumed: bool, notice: Notice) -> None:
