@@ -28,6 +28,7 @@ from weft.scenarios import (
     sweep,
 )
 from weft.scenarios.makers import resized
+from weft.scenarios.recipes import STREAMS
 from weft.scenarios.settings import expand_range
 
 OWN = """
@@ -89,7 +90,7 @@ def test_scenario_repeats_its_problems(name: str):
 def test_recipe_names_schedulers_that_can_act(name: str):
     recipe = read_recipe(name)
     assert recipe.name == name
-    known = DISPATCHERS if recipe.generator == "stream" else PLANNERS
+    known = DISPATCHERS if recipe.generator in STREAMS else PLANNERS
     assert [one for one in recipe.schedulers if one not in known] == []
 
 

@@ -15,7 +15,7 @@ from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_clus
 from weft.model.graph import TaskGraph
 from weft.model.problem import Objective, Problem
 from weft.scenarios.recipes import late
-from weft.scenarios.streams import read_template, with_probability
+from weft.scenarios.streams import drawn_stream, read_template, with_probability
 from weft.scenarios.tpch import tpch_names, tpch_suite
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ def _stream(chosen: Scenario, split: str, index: int) -> Problem:
     return Problem(graph, read_machines(chosen.recipe.cluster), objective)
 
 
+def _random_stream(chosen: Scenario, split: str, index: int) -> Problem:
+    return drawn_stream(chosen, split, index).problem
+
+
 def _file(chosen: Scenario, split: str, index: int) -> Problem:
     recipe = chosen.recipe
     found: Problem = late("weft.io.files:read_problem")(
@@ -85,6 +89,7 @@ MAKERS: dict[str, Callable[[Scenario, str, int], Problem]] = {
     "opgraph": _opgraph,
     "tpch": _tpch,
     "stream": _stream,
+    "random-stream": _random_stream,
     "files": _file,
 }
 """Generator -> the problem at an index of a split."""

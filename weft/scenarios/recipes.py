@@ -29,11 +29,14 @@ GENERATORS: dict[str, tuple[str, ...]] = {
         *("p_c", "branch", "jobs", "arrivals", "gap", "spread"),
         *("idle", "idle_block", "expiry", "estimate", "forget"),
     ),
+    "random-stream": ("size", "load", "jobs", "arrivals", "forget"),
     "files": ("ccr", "noise"),
 }
 """Generator -> the settings it reads."""
-BRINGS_MACHINES = ("jobshop", "tpch", "opgraph")
+BRINGS_MACHINES = ("jobshop", "tpch", "opgraph", "random-stream")
 """Generators whose problems name their own machines."""
+STREAMS = ("stream", "random-stream")
+"""Generators of streams: jobs keep arriving."""
 REFERENCES = ("heft", "peft", "deft", "min-min")
 """Schedulers that files are evaluated with unless others are named."""
 METRICS = ("makespan", "mean_jct", "slr")

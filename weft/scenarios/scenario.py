@@ -14,7 +14,7 @@ from pathlib import Path
 from weft.errors import InputError
 from weft.model.problem import Problem
 from weft.scenarios.makers import MAKERS
-from weft.scenarios.recipes import BRINGS_MACHINES, Recipe, read_recipe
+from weft.scenarios.recipes import BRINGS_MACHINES, STREAMS, Recipe, read_recipe
 from weft.scenarios.settings import Setting, Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
 from weft.scenarios.streams import StreamCase, stream_case
@@ -44,7 +44,7 @@ class Scenario:
     @property
     def is_stream(self) -> bool:
         """Whether jobs keep arriving, so that dispatchers act instead of planners."""
-        return self.recipe.generator == "stream"
+        return self.recipe.generator in STREAMS
 
     @functools.cached_property
     def settings(self) -> dict[str, Value]:

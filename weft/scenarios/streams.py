@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.model.arrivals import Arrivals
+from weft.model.conditional import SIZES, RandomStream, random_stream
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
 from weft.scenarios.recipes import late
@@ -45,6 +46,8 @@ def stream_case(chosen: Scenario, split: str, index: int) -> StreamCase:
     if not chosen.is_stream:
         raise InputError(f"scenario {chosen.name} is no stream of jobs", field="generator")
     law = str(chosen.settings["arrivals"])
+    if chosen.recipe.generator == "random-stream":
+        return _random_case(chosen, split, index, law)
     branch = str(chosen.settings["branch"])
     return StreamCase(
         chosen.problem(split, index),
@@ -55,6 +58,20 @@ def stream_case(chosen: Scenario, split: str, index: int) -> StreamCase:
         chosen.settings["estimate"] == "start",
         (branch,) if branch else None,
     )
+
+
+def _random_case(chosen: Scenario, split: str, index: int, law: str) -> StreamCase:
+    """A stream whose problem and gaps both are drawn; waiting is free, and no job expires."""
+    gap = drawn_stream(chosen, split, index).gap
+    arrivals = Arrivals(law, chosen.whole("jobs"), gap, gap / 2 if law == "normal" else 0.0)
+    forget = chosen.number("forget")
+    return StreamCase(chosen.problem(split, index), arrivals, float("inf"), 0.0, forget, False, None)
+
+
+def drawn_stream(chosen: Scenario, split: str, index: int) -> RandomStream:
+    """The random graph, cluster and load at an index of a split."""
+    ranges = SIZES[str(chosen.settings["size"])]
+    return random_stream(chosen.generator_seed(split, index), ranges, load=chosen.number("load"))
 
 
 @functools.lru_cache(maxsize=16)

@@ -33,7 +33,7 @@ from weft.sim.events import (
     num_waiting,
 )
 from weft.sim.jit import announce, kernel
-from weft.sim.observe import FEATURE_VERSION, Sight, feature_names, num_features, observe, write_mask
+from weft.sim.observe import FEATURE_VERSION, GRAPH_FEATURES, Sight, feature_names, observe, write_mask
 from weft.sim.random import keyed_uniform
 from weft.sim.streams import Rules, compile_stream, edge_probabilities, kind_names, new_state, num_branches
 
@@ -132,12 +132,13 @@ def _step_all(
 
     ``ended`` and ``final`` get the mean job time and the last observation of ended episodes.
     """
-    action = np.empty(actions.shape[1], np.int64)
+    num_devices, num_kinds = stream.can_run.shape
+    action = np.empty(num_devices, np.int64)
     for b in range(len(episode)):
         before, job_time, queue_time = s.total[b, NOW], s.total[b, JOB_TIME], s.total[b, QUEUE_TIME]
         expired, completed = s.count[b, EXPIRED], s.count[b, COMPLETED]
-        for p in range(actions.shape[1]):
-            idles = actions[b, p] == stream.can_run.shape[1]
+        for p in range(num_devices):
+            idles = actions[b, p] >= num_kinds
             action[p] = WAIT if idles and waits else actions[b, p]
         apply_action(stream, s, b, action)
         is_over = advance(stream, s, b)
@@ -175,14 +176,15 @@ class QueueEnv:
         self.setup = setup
         self.stream = compile_stream(setup.problem, setup.rules)
         self.num_envs = num_envs
-        self.num_heads, num_kinds = self.stream.can_run.shape
-        self.num_choices = num_kinds + 1
-        branches = num_branches(self.stream)
-        self.num_features = num_features(setup.sight, num_kinds, self.num_heads, branches)
+        num_devices, num_kinds = self.stream.can_run.shape
+        sight = setup.sight
+        self.num_heads = max(num_devices, sight.room_devices) if sight.graph else num_devices
+        self.num_choices = (max(num_kinds, sight.room_kinds) if sight.graph else num_kinds) + 1
         self.feature_names = feature_names(
-            setup.sight, list(kind_names(setup.problem)), self.num_heads, branches
+            sight, list(kind_names(setup.problem)), num_devices, num_branches(self.stream)
         )
-        self.feature_version = FEATURE_VERSION
+        self.num_features = len(self.feature_names)
+        self.feature_version = GRAPH_FEATURES if sight.graph else FEATURE_VERSION
         self.observation = np.zeros((num_envs, self.num_features), np.float32)
         self.mask = np.zeros((num_envs, self.num_heads, self.num_choices), np.bool_)
         self.reward = np.zeros(num_envs, np.float32)

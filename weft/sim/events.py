@@ -47,6 +47,7 @@ class Stream(NamedTuple):
     succ_ptr: Ints  # (num_nodes + 1,)
     succ: Ints  # (num_edges,) node within its graph
     group: Ints  # (num_edges,) branch group, -1: always taken
+    order: Ints  # (num_nodes,) node within its graph, graph by graph, each after those before it
     choice: Ints  # (num_edges,) number of the branch whose estimate counts this edge's group, -1: none
     device_class: Ints  # (num_devices,)
     batch: Ints  # (num_devices,) largest batch

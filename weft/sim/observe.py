@@ -12,10 +12,13 @@ import numpy as np
 
 from weft.model.graph import Bools, Floats
 from weft.sim.events import LAST_KIND, NOW, State, Stream
+from weft.sim.graph_sight import GRAPH_VERSION, graph_names, observe_graph
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
 
 FEATURE_VERSION = "queue/1"
+GRAPH_FEATURES = f"graph/{GRAPH_VERSION}"
+"""Versions of the two kinds of observation: blocks for one problem, and rows for a graph net."""
 
 
 class Sight(NamedTuple):
@@ -31,6 +34,9 @@ class Sight(NamedTuple):
     device_kinds: bool = False  # one-hot of the kind each busy device runs
     age_scale: float = 5000.0
     length_scale: float = 50.0
+    graph: bool = False  # what a graph net needs instead of all these blocks
+    room_kinds: int = 0  # graph: least number of kinds there is room for
+    room_devices: int = 0  # graph: least number of devices there is room for
 
 
 def num_features(sight: Sight, num_kinds: int, num_devices: int, num_branches: int) -> int:
@@ -40,6 +46,8 @@ def num_features(sight: Sight, num_kinds: int, num_devices: int, num_branches: i
 
 def feature_names(sight: Sight, kinds: list[str], num_devices: int, num_branches: int) -> list[str]:
     """One name per feature, in order."""
+    if sight.graph:
+        return graph_names(max(len(kinds), sight.room_kinds), max(num_devices, sight.room_devices))
     names = [f"age{n} {kind}" for kind in kinds for n in range(sight.oldest)]
     names += [f"mean age {kind}" for kind in kinds] if sight.mean_age else []
     names += [f"length {kind}" for kind in kinds] if sight.lengths else []
@@ -57,6 +65,10 @@ def feature_names(sight: Sight, kinds: list[str], num_devices: int, num_branches
 def observe(stream: Stream, sight: Sight, s: State, b: int, out: Floats) -> None:
     """Write the observation of environment b."""
     num_devices, num_kinds = stream.can_run.shape
+    if sight.graph:
+        rooms = max(num_kinds, sight.room_kinds), max(num_devices, sight.room_devices)
+        observe_graph(stream, s, b, rooms[0], rooms[1], out)
+        return
     max_nodes = s.open_edges.shape[2]
     queue, queued, arrival, now = s.queue, s.queued, s.arrival, s.total[b, NOW]
     scale = sight.age_scale
@@ -109,11 +121,12 @@ def observe(stream: Stream, sight: Sight, s: State, b: int, out: Floats) -> None
 
 @inlined
 def write_mask(stream: Stream, s: State, b: int, mask: Bools) -> None:
-    """Which kinds a device may start now; idle (last) is always allowed."""
+    """Which kinds a device may start now; idle (last) is always allowed, and all there is beyond them."""
     num_devices, num_kinds = stream.can_run.shape
-    now = s.total[b, NOW]
-    for p in range(num_devices):
-        is_free = s.free_at[b, p] <= now
-        for kind in range(num_kinds):
-            mask[p, kind] = is_free and s.queued[b, kind] > 0 and stream.can_run[p, kind]
-        mask[p, num_kinds] = True
+    now, idle = s.total[b, NOW], mask.shape[1] - 1
+    for p in range(mask.shape[0]):
+        is_free = p < num_devices and s.free_at[b, p] <= now
+        for kind in range(idle):
+            is_there = is_free and kind < num_kinds
+            mask[p, kind] = is_there and s.queued[b, kind] > 0 and stream.can_run[p, kind]
+        mask[p, idle] = True

@@ -64,6 +64,7 @@ def compile_stream(problem: Problem, rules: Rules | None = None) -> Stream:
         succ_ptr=succ_ptr,
         succ=np.concatenate([g.targets for g in graphs]).astype(np.int64),
         group=np.concatenate([g.branch for g in graphs]).astype(np.int64),
+        order=np.concatenate([g.order for g in graphs]).astype(np.int64),
         choice=np.concatenate([_choices(g, rules) for g in graphs]),
         device_class=device_class,
         batch=batch,
