@@ -184,7 +184,8 @@ def _show(search: Search, folder: Path, seconds: float) -> None:
             output.safe(folder / name),
         )
     output.show(table)
-    output.say(f"{search.evaluations} problems tried in {search.rounds} rounds, {output.duration(seconds)}")
+    rounds = output.count(search.rounds, "round")
+    output.say(f"{search.evaluations} problems tried in {rounds}, {output.duration(seconds)}")
     if search.smallest is None:
         output.say(f"no problem found on which {a} takes {question.ratio:g} times as long as {b}")
         return
