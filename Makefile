@@ -2,6 +2,7 @@
 # make test   everything a change must pass
 # make soak   the long proofs
 # make bench  the published figures (NAME=... for one of them)
+# make bench-check  whether weft still beats what it is measured against; appends to benchmarks/history.jsonl
 PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
@@ -11,7 +12,7 @@ CLUSTER ?= gpu-mix-8
 RULES := fifo,mru,depth-first,batch-fifo,heavy-last-1,heavy-last-3,heavy-last-5
 PLANNERS := heft,cpop,peft,lookahead,min-min,deft,tdca,perturbed
 
-.PHONY: demo test soak bench clean
+.PHONY: demo test soak bench bench-check clean
 
 demo: $(VENV)/.weft-demo
 	@mkdir -p out
@@ -38,6 +39,9 @@ soak: $(VENV)/.weft-test
 
 bench: $(VENV)/.weft-test
 	$(PY) -m benchmarks $(NAME)
+
+bench-check: $(VENV)/.weft-test
+	$(PY) -m benchmarks check $(if $(ACCEPT),--accept "$(ACCEPT)")
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)

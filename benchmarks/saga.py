@@ -40,6 +40,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--venv", type=Path, default=_cache() / "saga-venv", help="home of the peer")
     options = parser.parse_args(arguments)
+    from benchmarks._ratios import report  # not at the top: the peer's environment runs this file too
+
     if min(options.tasks) < 30:
         parser.error("expected at least 30 tasks")
     python = peer_python(options.venv)
@@ -53,6 +55,8 @@ def main(arguments: list[str]) -> int:
         peer = time_peer(case, python)
         ratio = peer["seconds"] / ours
         difference = 100.0 * (our_makespan / peer["makespan"] - 1.0)
+        report(f"saga.faster.{num_tasks}", ratio, share=0.6)
+        report(f"saga.makespan.{num_tasks}", peer["makespan"] / our_makespan, share=0.99)
         reached &= ratio >= FASTER and difference <= WITHIN_PERCENT
         print(
             f"{num_tasks:>6} {options.devices:>7} {peer['version']:>8} {peer['seconds']:>9.2f} "

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from benchmarks._ratios import report
 from weft.io.files import read_cluster
 from weft.model import Cluster, Problem, Schedule, TaskGraph
 from weft.model.generate import Knobs, generate
@@ -59,6 +60,7 @@ def measure_growth(sizes: list[int], repeat: int, seed: int) -> bool:
             f"{cost[-1] * 1e6:>12.3f} {cost[-1] / cost[0]:>6.2f}x",
             flush=True,
         )
+    report(f"scale.per-task.{sizes[0]}-over-{sizes[-1]}", cost[0] / cost[-1], share=0.7)
     return _verdict(cost[-1] / cost[0], GROWS_AT_MOST, f"growth at most {GROWS_AT_MOST:g}x")
 
 

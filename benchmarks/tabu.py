@@ -10,6 +10,7 @@ import argparse
 import time
 from typing import NamedTuple
 
+from benchmarks._ratios import report
 from weft.evaluation.instances import Suite, suite
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
@@ -78,6 +79,7 @@ def _summary(rows: list[Row], options: argparse.Namespace) -> int:
         gaps = [row.gap_percent for row in rows if row.group == group]
         print(f"{group:>7} {sum(gaps) / len(gaps):6.2f} %")
     gap = sum(row.gap_percent for row in rows) / len(rows)
+    report(f"tabu.best-known.{len(rows)}", 1.0 / (1.0 + gap / 100.0), share=0.98)
     mean, slowest = sum(row.cpu for row in rows) / len(rows), max(row.cpu for row in rows)
     print(f"average {gap:.2f} %, CPU {mean * 1e3:.0f} ms on average, {slowest * 1e3:.0f} ms at most")
     if options.seconds:

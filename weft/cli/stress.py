@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from weft.model.problem import Problem
     from weft.schedulers.base import Limit
 
+REDRAW = 0.2
+"""Seconds between two changes of the line on a terminal."""
+
 Tell = Callable[["Search"], None]
 
 
@@ -104,8 +107,16 @@ def _progress() -> Iterator[Tell]:
         return
     from rich.console import Console
 
+    last = 0.0
+
+    def update(search: Search) -> None:
+        nonlocal last
+        if time.monotonic() - last >= REDRAW:
+            last = time.monotonic()
+            status.update(f"{_so_far(search)} ...")
+
     with Console(stderr=True, markup=False, emoji=False).status("searching ...") as status:
-        yield lambda search: status.update(f"{_so_far(search)} ...")
+        yield update
 
 
 def _so_far(search: Search) -> str:
@@ -171,8 +182,9 @@ def _show(search: Search, folder: Path, seconds: float) -> None:
     question = search.question
     a, b = output.safe(question.better), output.safe(question.worse)
     numeric = ("tasks", "edges", "devices", f"{a} [s]", f"{b} [s]", "ratio", f"{a} against {b}")
-    table = output.table(["", *numeric, "file"], numeric, f"problems on which {b} beats {a}")
-    for label, find, name in (("worst", search.worst, WORST), ("smallest", search.smallest, SMALLEST)):
+    table = output.table(["", *numeric], numeric, f"problems on which {b} beats {a}")
+    finds = {"worst": search.worst, "smallest": search.smallest}
+    for label, find in finds.items():
         if find is None:
             continue
         tasks, devices, edges, _ = find.size
@@ -181,10 +193,12 @@ def _show(search: Search, folder: Path, seconds: float) -> None:
             *(str(number) for number in (tasks, edges, devices)),
             *(output.number(value) for value in (find.better, find.worse, find.ratio)),
             output.percent(find.above_percent, "+"),
-            output.safe(folder / name),
         )
-    output.show(table)
-    output.say(f"{search.evaluations} problems tried in {search.rounds} rounds, {output.duration(seconds)}")
+    output.show(table, spare=("edges", "devices"))
+    rounds = output.count(search.rounds, "round")
+    output.say(f"{search.evaluations} problems tried in {rounds}, {output.duration(seconds)}")
+    names = [name for name, find in zip((WORST, SMALLEST), finds.values(), strict=True) if find is not None]
+    output.say(f"files: {', '.join(output.safe(folder / name) for name in names)}")
     if search.smallest is None:
         output.say(f"no problem found on which {a} takes {question.ratio:g} times as long as {b}")
         return

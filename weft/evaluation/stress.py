@@ -94,6 +94,8 @@ class Find:
     @property
     def ratio(self) -> float:
         """How many times as long the planner thought better takes."""
+        if self.worse == 0:
+            return math.inf if self.better > 0 else 1.0
         return self.better / self.worse
 
     @property
@@ -214,7 +216,7 @@ class Search:
             if instance.num_tasks <= LEAST[0] + 1:
                 return
             candidates = [REMOVALS[0](instance, i) for i in range(instance.num_tasks)]
-            ratios = [self._ratio(candidate) for candidate in candidates]
+            ratios = [0.0 if self.is_spent else self._ratio(candidate) for candidate in candidates]
             k = int(np.argmax(ratios))
             space = replace(self.question.space, tasks=max(3, instance.num_tasks - 1))
             instance, ratio = self._anneal(candidates[k], ratios[k], space, REPAIRS, asked, rng)

@@ -1,7 +1,7 @@
 """Task graphs: what must be done, in which order, with how much data in between.
 
 Columns, not objects: a graph is a set of read-only NumPy columns and CSR edges. ``Task`` and
-``Edge`` are views made on access. Imports nothing of weft but ``errors``.
+``Edge`` are views made on access.
 """
 
 from __future__ import annotations
@@ -15,15 +15,22 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
-from weft.model.units import SECONDS
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Ints32 = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-
-ALWAYS = -1
-"""Branch group of an edge that is always taken."""
+from weft.model.columns import ALWAYS as ALWAYS
+from weft.model.columns import Bools as Bools
+from weft.model.columns import Floats as Floats
+from weft.model.columns import Ints as Ints
+from weft.model.columns import Ints32 as Ints32
+from weft.model.columns import (
+    column_of,
+    frozen,
+    index_column,
+    known_unit,
+    names_column,
+    pointer_of,
+    sort_edges,
+    table_of,
+)
+from weft.model.graph_checks import check, find_cycle, topological_order
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,8 @@ class TaskGraph:
     ) -> None:
         work_column = np.atleast_1d(np.array(work, dtype=np.float64))
         n = len(work_column)
-        source_column = _indices(sources, n, "edge source")
-        target_column = _indices(targets, n, "edge target")
+        source_column = index_column(sources, n, "edge source")
+        target_column = index_column(targets, n, "edge target")
         m = len(source_column)
         if len(target_column) != m:
             raise InputError(f"expected as many edge targets as sources, got {len(target_column)} and {m}")
@@ -130,31 +137,31 @@ class TaskGraph:
             "work": work_column,
             "sources": source_column,
             "targets": target_column,
-            "data": _column(data, m, np.float64, "data"),
-            "kind": _column(kind, n, np.int32, "kind"),
-            "times": _table(times, n, len(classes), np.nan, "times"),
-            "slots": _column(slots, n, np.int64, "slots"),
-            "memory": _column(memory, n, np.float64, "memory"),
-            "demands": _table(demands, n, len(resources), 0.0, "demands"),
-            "probability": _column(probability, m, np.float64, "probability"),
-            "branch": _column(branch, m, np.int32, "branch"),
+            "data": column_of(data, m, np.float64, "data"),
+            "kind": column_of(kind, n, np.int32, "kind"),
+            "times": table_of(times, n, len(classes), np.nan, "times"),
+            "slots": column_of(slots, n, np.int64, "slots"),
+            "memory": column_of(memory, n, np.float64, "memory"),
+            "demands": table_of(demands, n, len(resources), 0.0, "demands"),
+            "probability": column_of(probability, m, np.float64, "probability"),
+            "branch": column_of(branch, m, np.int32, "branch"),
             "curves": np.zeros((0, 0)) if curves is None else np.array(curves, dtype=np.float64),
-            "curve": _column(curve, n, np.int32, "curve"),
+            "curve": column_of(curve, n, np.int32, "curve"),
         }
         for edge_column in ("sources", "targets", "data", "probability", "branch"):
             columns[edge_column] = np.ascontiguousarray(columns[edge_column])
-        _sort_edges(columns, n)
+        sort_edges(columns, n)
         for key, value in columns.items():
             value.setflags(write=False)
             object.__setattr__(self, key, value)
-        object.__setattr__(self, "names", _names(names, n))
+        object.__setattr__(self, "names", names_column(names, n))
         object.__setattr__(self, "kinds", tuple(kinds))
         object.__setattr__(self, "classes", tuple(classes))
         object.__setattr__(self, "resources", tuple(resources))
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "time_unit", _unit(time_unit))
+        object.__setattr__(self, "time_unit", known_unit(time_unit))
         object.__setattr__(self, "metadata", dict(metadata or {}))
-        _check(self)
+        check(self)
 
     @property
     def num_tasks(self) -> int:
@@ -206,17 +213,17 @@ class TaskGraph:
     @cached_property
     def successor_pointer(self) -> Ints:
         """CSR row pointer over ``targets``: edges of task i are ``[p[i], p[i + 1])``."""
-        return _pointer(self.sources, self.num_tasks)
+        return pointer_of(self.sources, self.num_tasks)
 
     @cached_property
     def predecessor_edges(self) -> Ints32:
         """Edge indices grouped by target, then by source."""
-        return _frozen(np.argsort(self.targets, kind="stable").astype(np.int32))
+        return frozen(np.argsort(self.targets, kind="stable").astype(np.int32))
 
     @cached_property
     def predecessor_pointer(self) -> Ints:
         """CSR row pointer over ``predecessor_edges``."""
-        return _pointer(self.targets, self.num_tasks)
+        return pointer_of(self.targets, self.num_tasks)
 
     def successors(self, index: int) -> Ints32:
         """Indices of the direct successors of one task."""
@@ -231,10 +238,10 @@ class TaskGraph:
     @cached_property
     def order(self) -> Ints32:
         """A topological order of the task indices."""
-        order = _topological_order(self)
+        order = topological_order(self)
         if order is None:
-            raise InputError(f"the graph has a cycle: {' -> '.join(_find_cycle(self))}")
-        return _frozen(order)
+            raise InputError(f"the graph has a cycle: {' -> '.join(find_cycle(self))}")
+        return frozen(order)
 
     @cached_property
     def is_conditional(self) -> bool:
@@ -344,192 +351,3 @@ class GraphBuilder:
         if name not in self._index:
             raise InputError(f"edge {source!r} -> {target!r} names an unknown task {name!r}", field="edges")
         return self._index[name]
-
-
-def _unit(time_unit: str) -> str:
-    known = tuple(SECONDS)
-    if time_unit not in known:
-        raise InputError(f"expected one of {', '.join(known)}, got {time_unit!r}", field="time_unit")
-    return time_unit
-
-
-def _frozen(array: Any) -> Any:
-    array.setflags(write=False)
-    return array
-
-
-def _names(names: Sequence[str] | None, n: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"t{i}" for i in range(n))
-    if len(names) != n:
-        raise InputError(f"expected {n} task names, got {len(names)}", field="names")
-    return tuple(names)
-
-
-def _indices(values: npt.ArrayLike, n: int, what: str) -> Any:
-    column = np.array(values, dtype=np.int64).reshape(-1)
-    bad = np.flatnonzero((column < 0) | (column >= n))
-    if len(bad):
-        raise InputError(f"{what} {column[bad[0]]} is outside 0..{n - 1}", field=f"edges[{bad[0]}]")
-    return column.astype(np.int32)
-
-
-def _column(values: npt.ArrayLike, n: int, dtype: Any, what: str) -> Any:
-    column = np.array(values)
-    if column.ndim and column.shape != (n,):
-        raise InputError(f"expected {n} values, got shape {column.shape}", field=what)
-    if n and np.issubdtype(dtype, np.integer):
-        if (column != np.floor(column)).any():
-            raise InputError("expected whole numbers", field=what)
-        if (np.abs(column) > np.iinfo(np.int32).max).any():
-            raise InputError(f"expected numbers up to {np.iinfo(np.int32).max}", field=what)
-    return np.full(n, column, dtype=dtype) if column.ndim == 0 else column.astype(dtype)
-
-
-def _table(values: npt.ArrayLike | None, n: int, width: int, neutral: float, what: str) -> Any:
-    if values is None or not width:
-        return np.full((n, width), neutral)
-    table = np.array(values, dtype=np.float64).reshape(-1, width) if n else np.zeros((0, width))
-    if table.shape != (n, width):
-        raise InputError(f"expected {n} rows of {width} values, got {table.shape}", field=what)
-    return table
-
-
-def _sort_edges(columns: dict[str, Any], n: int) -> None:
-    key = columns["sources"].astype(np.int64) * n + columns["targets"]
-    if len(key) > 1 and not (key[1:] > key[:-1]).all():
-        by_key = np.argsort(key, kind="stable")
-        for name in ("sources", "targets", "data", "probability", "branch"):
-            columns[name] = columns[name][by_key]
-
-
-def _pointer(sorted_or_not: Ints32, n: int) -> Ints:
-    counts = np.bincount(sorted_or_not, minlength=n)
-    pointer = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(counts, out=pointer[1:])
-    result: Ints = _frozen(pointer)
-    return result
-
-
-def _first(mask: Any) -> int:
-    return int(np.argmax(mask)) if mask.any() else -1
-
-
-def _check(graph: TaskGraph) -> None:
-    _check_tasks(graph)
-    _check_edges(graph)
-    if graph.is_conditional:
-        _check_branches(graph)
-    graph.order  # noqa: B018  raises on a cycle
-
-
-def _check_tasks(graph: TaskGraph) -> None:
-    if len(graph.index) != graph.num_tasks:
-        seen: set[str] = set()
-        for name in graph.names:
-            if name in seen:
-                raise InputError(f"task {name!r} is defined twice", field=f"tasks.{name}")
-            seen.add(name)
-
-    def refuse(mask: Any, column: str, expected: str, values: Any) -> None:
-        bad = _first(mask)
-        if bad >= 0:
-            raise InputError(
-                f"expected {expected}, got {values[bad]}", field=f"tasks.{graph.names[bad]}.{column}"
-            )
-
-    work = graph.work
-    refuse((work < 0) | np.isinf(work), "work", "a finite number >= 0", work)
-    untimed = np.isnan(work) & np.isnan(graph.times).all(axis=1)
-    refuse(untimed, "work", "a run time (work, or times per class)", work)
-    if graph.times.size:
-        refuse((graph.times < 0).any(axis=1), "times", "run times >= 0", graph.times)
-    refuse(graph.slots < 1, "slots", "a whole number >= 1", graph.slots)
-    refuse(~(graph.memory >= 0) | np.isinf(graph.memory), "memory", "a finite number >= 0", graph.memory)
-    if graph.demands.size:
-        demands = graph.demands
-        refuse((~(demands >= 0) | np.isinf(demands)).any(axis=1), "demands", "finite numbers >= 0", demands)
-    refuse((graph.kind < 0) | (graph.kind >= len(graph.kinds)), "kind", "an index into kinds", graph.kind)
-    refuse(graph.curve >= len(graph.curves), "curve", "an index into curves", graph.curve)
-    if not (graph.curves > 0).all():
-        raise InputError("expected rates > 0", field="curves")
-    if np.isinf(graph.curves).any():
-        raise InputError("expected finite rates", field="curves")
-
-
-def _check_edges(graph: TaskGraph) -> None:
-    def refuse(mask: Any, what: str, values: Any) -> None:
-        bad = _first(mask)
-        if bad >= 0:
-            ends = f"{graph.names[graph.sources[bad]]} -> {graph.names[graph.targets[bad]]}"
-            raise InputError(f"edge {ends}: {what}, got {values[bad]}", field="edges")
-
-    bad = _first(graph.sources == graph.targets)
-    if bad >= 0:
-        name = graph.names[graph.sources[bad]]
-        raise InputError(f"the graph has a cycle: {name} -> {name}", field=f"tasks.{name}")
-    same = (graph.sources[1:] == graph.sources[:-1]) & (graph.targets[1:] == graph.targets[:-1])
-    bad = _first(same)
-    if bad >= 0:
-        ends = f"{graph.names[graph.sources[bad]]} -> {graph.names[graph.targets[bad]]}"
-        raise InputError(f"edge {ends} is given twice", field="edges")
-    refuse(~(graph.data >= 0) | np.isinf(graph.data), "expected finite data >= 0", graph.data)
-    probability = graph.probability
-    refuse(~((probability >= 0) & (probability <= 1)), "expected a probability in [0, 1]", probability)
-    always = graph.branch == ALWAYS
-    refuse(graph.branch < ALWAYS, "expected a branch group >= -1", graph.branch)
-    refuse(always & (probability != 1), "an edge outside a branch group has probability 1", probability)
-
-
-def _check_branches(graph: TaskGraph) -> None:
-    total: dict[tuple[int, int], float] = {}
-    for e in np.flatnonzero(graph.branch != ALWAYS).tolist():
-        key = (int(graph.sources[e]), int(graph.branch[e]))
-        total[key] = total.get(key, 0.0) + float(graph.probability[e])
-    for (source, group), value in total.items():
-        if abs(value - 1.0) > 1e-9:
-            raise InputError(
-                f"branch {group} of task {graph.names[source]!r}: probabilities sum to {value:g}, not 1",
-                field=f"tasks.{graph.names[source]}",
-            )
-
-
-def _topological_order(graph: TaskGraph) -> Any:
-    """Indices parents-first, or None on a cycle. Index order if it is one already."""
-    n = graph.num_tasks
-    if (graph.sources < graph.targets).all():
-        return np.arange(n, dtype=np.int32)
-    pointer = graph.successor_pointer.tolist()
-    targets = graph.targets.tolist()
-    waiting = np.bincount(graph.targets, minlength=n)
-    order = np.flatnonzero(waiting == 0).tolist()
-    left = waiting.tolist()
-    for i in order:  # grows while it is walked
-        for j in targets[pointer[i] : pointer[i + 1]]:
-            left[j] -= 1
-            if left[j] == 0:
-                order.append(j)
-    return np.array(order, dtype=np.int32) if len(order) == n else None
-
-
-def _find_cycle(graph: TaskGraph, longest: int = 12) -> list[str]:
-    """Names along one cycle, first repeated at the end, shortened in the middle if long."""
-    waiting = np.bincount(graph.targets, minlength=graph.num_tasks).tolist()
-    free = [i for i, count in enumerate(waiting) if count == 0]
-    while free:
-        for j in graph.successors(free.pop()).tolist():
-            waiting[j] -= 1
-            if waiting[j] == 0:
-                free.append(j)
-    # every task still waiting has a waiting predecessor: walk back until one repeats
-    at = next(i for i, count in enumerate(waiting) if count)
-    place: dict[int, int] = {}
-    path: list[int] = []
-    while at not in place:
-        place[at] = len(path)
-        path.append(at)
-        at = next(j for j in graph.predecessors(at).tolist() if waiting[j])
-    names = [graph.names[i] for i in [*path[place[at] :], at]][::-1]
-    if len(names) > longest:
-        names = [*names[: longest // 2], f"... {len(names) - longest} more ...", *names[-longest // 2 :]]
-    return names

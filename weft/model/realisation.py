@@ -1,0 +1,115 @@
+"""What happens in one run of a problem: noise and branches, by keyed draws.
+
+The draw of one task never depends on another decision or draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.errors import InputError
+from weft.model.graph import ALWAYS, Bools, Floats, TaskGraph
+
+if TYPE_CHECKING:
+    from weft.model.problem import Problem
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Realisation:
+    """What happens in one run of a problem: nothing here depends on a decision."""
+
+    seed: int
+    run_times: Floats  # (num_tasks, num_classes)
+    taken: tuple[Bools, ...]  # per job: (num_edges,) whether the edge is taken
+    runs: Bools  # (num_tasks,) whether the task runs at all
+
+    @cached_property
+    def is_full(self) -> bool:
+        """Whether every task runs."""
+        return bool(self.runs.all())
+
+
+def expected(problem: Problem) -> Realisation:
+    """The realisation in which every run time is as expected; needs a graph without branches."""
+    taken = []
+    for job in problem.jobs:
+        if job.graph.is_conditional:
+            raise InputError(f"job {job.name} has conditional branches: they need a seed, see realise()")
+        taken.append(np.ones(job.graph.num_edges, dtype=np.bool_))
+    return Realisation(-1, problem.run_times, tuple(taken), np.ones(problem.num_tasks, dtype=np.bool_))
+
+
+NOISE, BRANCH = 1, 2
+"""Streams of keyed draws; add, never renumber."""
+
+
+def realise(problem: Problem, seed: int) -> Realisation:
+    """Draw run times and branches; a draw is keyed by (seed, stream, job, task, class or group)."""
+    factors = _noise_factors(problem, seed)
+    taken = tuple(_draw_branches(job.graph, seed, j) for j, job in enumerate(problem.jobs))
+    runs = np.concatenate([_runs(job.graph, t) for job, t in zip(problem.jobs, taken, strict=True)])
+    return Realisation(seed, problem.run_times * factors, taken, runs)
+
+
+def _noise_factors(problem: Problem, seed: int) -> Any:
+    if problem.noise == 0:
+        return 1.0
+    task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
+    classes = np.arange(problem.cluster.num_classes)
+    first = keyed_uniform(seed, NOISE, problem.job_of[:, None], task[:, None], classes, 0)
+    second = keyed_uniform(seed, NOISE, problem.job_of[:, None], task[:, None], classes, 1)
+    normal = np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)
+    sigma2 = np.log1p(problem.noise**2)
+    return np.exp(np.sqrt(sigma2) * normal - sigma2 / 2.0)
+
+
+def _draw_branches(graph: TaskGraph, seed: int, job: int) -> Bools:
+    taken = graph.branch == ALWAYS
+    if taken.all():
+        return taken
+    taken = taken.copy()
+    groups: dict[tuple[int, int], list[int]] = {}
+    for e in np.flatnonzero(graph.branch != ALWAYS).tolist():
+        groups.setdefault((int(graph.sources[e]), int(graph.branch[e])), []).append(e)
+    for (source, group), edges in groups.items():
+        draw = float(keyed_uniform(seed, BRANCH, job, source, group, 0))
+        upto = np.cumsum(graph.probability[edges])
+        taken[edges[min(int(np.searchsorted(upto, draw, side="right")), len(edges) - 1)]] = True
+    return taken
+
+
+def _runs(graph: TaskGraph, taken: Bools) -> Bools:
+    """A task runs if it has no predecessor or a taken edge from a task that runs."""
+    runs = np.diff(graph.predecessor_pointer) == 0
+    if not graph.is_conditional:
+        return np.ones(graph.num_tasks, dtype=np.bool_)
+    runs = runs.copy()
+    pointer = graph.successor_pointer
+    for i in graph.order.tolist():
+        if runs[i]:
+            edges = slice(int(pointer[i]), int(pointer[i + 1]))
+            runs[graph.targets[edges][taken[edges]]] = True
+    result: Bools = runs
+    return result
+
+
+def keyed_uniform(*key: npt.ArrayLike) -> Floats:
+    """Uniform draws in [0, 1), each a function of its key alone; keys broadcast."""
+    state = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        for part in key:
+            state = _mix(state ^ _mix(np.asarray(part).astype(np.int64).astype(np.uint64)))
+    return np.asarray((state >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def _mix(x: Any) -> Any:
+    """The output step of splitmix64."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
