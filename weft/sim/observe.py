@@ -30,6 +30,9 @@ class Sight(NamedTuple):
     device_kinds: bool = False  # one-hot of the kind each busy device runs
     age_scale: float = 5000.0
     length_scale: float = 50.0
+    forget: float = (
+        0.0  # weight of older outcomes in the estimates, per new outcome; 0: as the stream's rules say
+    )
 
 
 def num_features(sight: Sight, num_kinds: int, num_devices: int, num_branches: int) -> int:
