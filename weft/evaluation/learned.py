@@ -58,6 +58,8 @@ class Learned:
     """Names of what it observes; empty where the card does not say."""
     shape: tuple[int, int, int]
     """Number of features, devices and choices."""
+    trained_at: float | None
+    """The one probability it was trained at; None: many, or the card does not say."""
 
 
 def chooser(name: str) -> Dispatcher | Learned:
@@ -84,7 +86,13 @@ def read_policy(name: str) -> Learned:
         card.feature_version,
         card.features,
         (shape.num_features, shape.num_heads, shape.num_choices),
+        _trained_at(card.training.get("recipe")),
     )
+
+
+def _trained_at(recipe: object) -> float | None:
+    p_c = recipe.get("p_c") if isinstance(recipe, Mapping) else None
+    return float(p_c) if isinstance(p_c, int | float) and not isinstance(p_c, bool) else None
 
 
 def _sight(stored: object, name: str) -> Sight:
