@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,23 +14,22 @@ from typer.testing import CliRunner
 from weft.catalog import DISPATCHERS, dispatcher
 from weft.cli.app import app
 from weft.errors import InputError
-from weft.evaluation import streams
+from weft.evaluation import learned, streams
 from weft.evaluation.benchmark import Sweep
 from weft.evaluation.evaluate import Evaluation, evaluate
+from weft.evaluation.stream_bounds import least_job_times
 from weft.evaluation.streams import (
     Outcome,
-    least_job_times,
     play,
     run_policy,
     run_rule,
-    setup_of,
     workload_seed,
 )
 from weft.io.files import write_graph
 from weft.model.graph import Bools, GraphBuilder, Ints
 from weft.policies.checkpoint import Architecture, Card, save_policy
 from weft.scenarios import scenario, sweep
-from weft.sim.env import Setup
+from weft.sim.env import Setup, setup_of
 from weft.sim.observe import Sight
 
 SEEDS = (1, 2, 3)
@@ -159,6 +159,65 @@ def test_policy_with_an_unknown_sight_is_refused(tmp_path: Path):
         play(saved_policy(tmp_path, sight={"smell": True}), case, SEEDS)
 
 
+def test_policy_of_another_feature_version_is_refused(tmp_path: Path):
+    name = saved_policy(tmp_path)
+    card = json.loads((tmp_path / "toy.json").read_text("utf-8"))
+    (tmp_path / "toy.json").write_text(json.dumps(card | {"feature_version": "queue/9"}), "utf-8")
+    learned.read_policy.cache_clear()
+    with pytest.raises(InputError, match="expected 'queue/1', got 'queue/9'") as caught:
+        play(name, scenario("conditional", jobs=5).stream("test", 0), SEEDS)
+    assert caught.value.field == "feature_version"
+
+
+class Greedy:
+    """Every device in turn takes the first kind it may, from what those before it have left."""
+
+    def decide_batch(
+        self,
+        observation: np.ndarray,
+        mask: Bools,
+        rng: np.random.Generator | None = None,
+        narrow: learned.Narrow | None = None,
+    ) -> Ints:
+        allowed, actions = mask.copy(), np.empty(mask.shape[:2], np.int64)
+        for head in range(mask.shape[1]):
+            actions[:, head] = allowed[:, head].argmax(axis=1)
+            if narrow is not None:
+                narrow(allowed, head, actions[:, head])
+        return actions
+
+
+def test_policy_that_narrows_chooses_like_the_rule_that_counts_claims():
+    rule = run_rule(dispatcher("top-first"), small(), SEEDS)
+    policy = run_policy(Greedy(), replace(small(), narrows=True), SEEDS)
+    assert policy.trace(0) == rule.trace(0)
+    assert policy.idles.tolist() == rule.idles.tolist()
+
+
+def test_policy_forgets_as_its_card_says_unless_the_setting_says_otherwise(tmp_path: Path):
+    sight = LENGTHS._replace(forget=0.9)._asdict()
+    name = saved_policy(tmp_path, sight=sight)
+    own = play(name, scenario("conditional", jobs=50).stream("test", 0), SEEDS)
+    told = play(name, scenario("conditional", jobs=50, forget=0.5).stream("test", 0), SEEDS)
+    assert (own.setup.rules.forget, told.setup.rules.forget) == (0.9, 0.5)
+
+
+def test_recorded_estimate_nears_the_probability():
+    found = run_policy(DepthFirst(), small(3000, LENGTHS, p_c=0.7), SEEDS, records=True)
+    assert found.estimates.shape == (3, 3000)
+    assert found.estimates[:, -1] == pytest.approx([0.7] * 3, abs=0.05)
+
+
+def test_forgetting_estimate_follows_a_step():
+    given: dict[str, object] = {"p_c": 0.1, "drift": "step", "drift_to": 0.9}
+    slow, fast = (
+        run_policy(DepthFirst(), small(2000, LENGTHS, forget=w, **given), SEEDS, records=True)
+        for w in (1, 0.95)
+    )
+    assert (abs(slow.estimates[:, 1300] - 0.9) > 0.3).all()
+    assert (abs(fast.estimates[:, 1300] - 0.9) < 0.3).all()
+
+
 # -- published figures --------------------------------------------------------------------------------
 
 WORKLOADS = tuple(workload_seed(0, "test/0", seed) for seed in range(6))
@@ -247,7 +306,17 @@ def test_evaluate_verb_prints_streams_and_json():
 
 @pytest.mark.parametrize(
     "given",
-    [{"arrivals": "periodic"}, {"arrivals": "poisson"}, {"idle": "wait"}, {"expiry": 60}, {"spread": 0}],
+    [
+        {"arrivals": "periodic"},
+        {"arrivals": "poisson"},
+        {"arrivals": "once"},
+        {"idle": "wait"},
+        {"expiry": 60},
+        {"spread": 0},
+        {"drift": "step", "drift_to": 0.9},
+        {"drift": "ramp", "drift_to": 1},
+        {"drift": "walk"},
+    ],
     ids=str,
 )
 def test_variant_of_the_scenario_changes_what_happens(given: dict[str, object]):
@@ -260,6 +329,29 @@ def test_expired_jobs_count_with_the_limit():
     found = run_rule(dispatcher("top-first"), small(p_c=0, expiry=150), SEEDS)
     assert (found.expired > 0).all()
     assert (np.isclose(found.job_times, 150).sum(axis=1) >= found.expired).all()
+
+
+def test_arrivals_may_come_from_a_file(tmp_path: Path):
+    (tmp_path / "times.txt").write_text("# ms\n30\n10\n20.5\n", "utf-8")
+    case = scenario("conditional", arrivals="trace", trace=str(tmp_path / "times.txt")).stream("test", 0)
+    assert case.arrivals.draw(0).tolist() == [10.0, 20.5, 30.0]
+    assert run_rule(dispatcher("fifo"), setup_of(case), [1]).job_times.shape == (1, 3)
+
+
+def test_trace_of_a_recipe_lies_beside_it_and_is_an_input(tmp_path: Path):
+    (tmp_path / "times.json").write_text("[1, 2, 3, 4]", "utf-8")
+    text = 'extends = "conditional"\n[settings]\narrivals = "trace"\ntrace = "times.json"\njobs = 3\n'
+    (tmp_path / "own.toml").write_text(text, "utf-8")
+    chosen = scenario(tmp_path / "own.toml")
+    assert chosen.inputs == (str(tmp_path / "times.json"),)
+    assert chosen.stream("test", 0).arrivals.times == (1.0, 2.0, 3.0)
+
+
+@pytest.mark.parametrize(("arrivals", "trace"), [("trace", ""), ("normal", "times.txt")])
+def test_trace_and_its_file_belong_together(arrivals: str, trace: str):
+    with pytest.raises(InputError) as caught:
+        scenario("conditional", arrivals=arrivals, trace=trace).stream("test", 0)
+    assert caught.value.field == "settings.trace"
 
 
 def test_own_graph_needs_no_code(tmp_path: Path):

@@ -257,7 +257,6 @@ def test_too_many_jobs_at_once_are_refused():
     [
         ({"reward": "none"}, "reward"),
         ({"low": 0.5, "high": 0.2}, "low"),
-        ({"arrivals": Arrivals("once", 3)}, "arrivals.kind"),
     ],
 )
 def test_setup_refuses(changes: dict[str, object], field: str):
@@ -275,3 +274,26 @@ def test_kernels_have_one_signature():
         env.step(fifo_like(env))
     assert len(_start_all.signatures) == 1
     assert len(_step_all.signatures) == 1
+
+
+@pytest.mark.parametrize("law", [Arrivals("once", 5), Arrivals("trace", 3, times=(4.0, 1.0, 2.5))], ids=str)
+def test_given_arrivals_are_those_of_every_episode(law: Arrivals):
+    env = QueueEnv(make_setup(arrivals=law), 2, seed=1)
+    for _ in range(40):
+        assert env.state.arrival.tolist() == [law.draw(0).tolist()] * 2
+        env.step(fifo_like(env))
+
+
+def test_narrowing_leaves_later_devices_what_earlier_ones_leave():
+    env = QueueEnv(make_setup(arrivals=Arrivals("once", 2), narrows=True), 1, seed=1, staggered=False)
+    assert env.narrow is not None
+    mask = env.mask.copy()
+    env.narrow(mask, 0, np.array([0]))
+    assert mask[0, 1:, 0].tolist() == [True] * 3
+    env.narrow(mask, 1, np.array([0]))
+    assert mask[0, 2:, 0].tolist() == [False] * 2
+    assert mask[0, :, -1].all()
+
+
+def test_environment_does_not_narrow_unless_asked():
+    assert QueueEnv(make_setup(), 1).narrow is None

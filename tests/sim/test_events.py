@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.errors import InfeasibleError, InputError
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import ALWAYS, TaskGraph
 from weft.model.problem import Job, Problem, Realisation, realise
@@ -236,6 +237,9 @@ class Twin:
                 if self.free_at[p] <= self.now and self.queue(kind) and self.can_run(kind, p):
                     self.start(p, kind)
                     return
+        blocked = [time for time in self.free_at if time > self.now]
+        if blocked:
+            self.pass_time(min(blocked))
 
     def expire(self) -> None:
         old = [item for item in self.waiting if self.now - self.arrival[item[0]] > self.rules.expiry]
@@ -381,3 +385,66 @@ def test_kernels_have_one_signature():
     advance(stream, state, 0)
     for kernel in (run_episodes, begin, apply_action, advance):
         assert len(kernel.signatures) == 1
+
+
+def two_devices() -> tuple[Stream, State]:
+    """One task that only the second of two devices can run; idling blocks a device for 5."""
+    graph = TaskGraph([np.nan], [], [], kinds=("a",), kind=[0], classes=("c0", "c1"), times=[[np.inf, 2.0]])
+    classes = [DeviceClass("c0"), DeviceClass("c1")]
+    problem = Problem(graph, Cluster.uniform(classes, [1, 1]))
+    stream = compile_stream(problem, Rules(idle_block=5.0))
+    state = new_state(stream, 1, 1, edge_probabilities(problem))
+    begin(stream, state, 0, 0.0)
+    return stream, state
+
+
+def test_time_passes_while_the_only_able_device_is_blocked():
+    stream, state = two_devices()
+    for action in ([WAIT, 1], [WAIT, WAIT], [WAIT, 0]):
+        assert not state.finish[0, 0] > 0
+        apply_action(stream, state, 0, np.array(action))
+        is_over = advance(stream, state, 0)
+    assert is_over
+    assert state.finish[0, 0] == 7.0
+
+
+def branching(name: str, groups: tuple[int, ...]) -> TaskGraph:
+    """A task that branches into two in each of these groups."""
+    targets = list(range(1, 2 * len(groups) + 1))
+    branch = [group for group in groups for _ in range(2)]
+    return TaskGraph(
+        np.ones(1 + len(targets)), [0] * len(targets), targets, branch=branch,
+        probability=np.full(len(targets), 0.5), names=("root", *(f"{name}{i}" for i in targets)), name=name,
+    )  # fmt: skip
+
+
+def choices(*graphs: TaskGraph, tracked: tuple[str, ...] | None) -> list[int]:
+    problem = Problem([Job(graph) for graph in graphs], Cluster.uniform([DeviceClass("c")], [1]))
+    return compile_stream(problem, Rules(tracked=tracked)).choice.tolist()
+
+
+@pytest.mark.parametrize("tracked", [None, ("root",)])
+def test_every_branch_group_of_a_task_is_tracked(tracked: tuple[str, ...] | None):
+    assert choices(branching("x", (0, 1)), tracked=tracked) == [0, 0, 1, 1]
+
+
+def test_branches_of_several_graphs_have_numbers_of_their_own():
+    assert choices(branching("x", (0,)), branching("y", (0, 1)), tracked=None) == [0, 0, 1, 1, 2, 2]
+
+
+def test_jobs_of_the_same_graph_share_their_branches():
+    graph = branching("x", (0,))
+    assert choices(graph, graph, tracked=None) == [0, 0, 0, 0]
+
+
+def test_tracking_a_task_that_does_not_branch_is_refused():
+    with pytest.raises(InputError, match="expected a task that branches in graph 'x', got 'x1'"):
+        choices(branching("x", (0,)), tracked=("x1",))
+
+
+def test_kind_that_no_device_can_run_is_refused():
+    times = [[1.0, np.inf], [np.inf, 1.0]]
+    graph = TaskGraph([np.nan] * 2, [], [], kinds=("a",), kind=[0, 0], classes=("c0", "c1"), times=times)
+    problem = Problem(graph, Cluster.uniform([DeviceClass("c0"), DeviceClass("c1")], [1, 1]))
+    with pytest.raises(InfeasibleError, match="no device can run every task of kind 'a'"):
+        compile_stream(problem)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from weft import catalog
-from weft.errors import InputError
 from weft.catalog import chooser
-from weft.evaluation.streams import run_policy, run_rule, setup_of
+from weft.errors import InputError
+from weft.evaluation.streams import run_policy, run_rule
 from weft.policies.checkpoint import load_policy
 from weft.policies.forward import MlpPolicy
 from weft.scenarios import scenario
-from weft.sim.env import QueueEnv
+from weft.sim.env import QueueEnv, setup_of
 from weft.training.recipes import read_recipe, recipe_names, recipe_text
 from weft.training.stream_run import card_of, train
 

@@ -66,24 +66,22 @@ def evaluate(
     check: Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")] = "sample",
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the comparison, .png or .svg.")
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw it: a .png or .svg; of a stream also a folder."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
     from weft.evaluation.evaluate import evaluate as run
 
-    opt.check_chart(plot, "--plot", "a figure of the sweep")
     cells = _cells(what, settings or [], cluster)
+    _check_plot(plot, cells[0])
     names = tuple(opt.split_names(schedulers)) or cells[0].recipe.schedulers
     asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
     with _counting(output.count(asked.num_rows, "row")) as progress:
         found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)
     if plot is not None:
-        from weft.evaluation.figures import draw
-
-        draw(found, plot)
-        output.note(f"the figure is in {plot}")
+        _draw(found, plot)
     if as_json:
         output.emit(output.document("evaluate", seed, _fields(found)))
     else:
@@ -135,7 +133,29 @@ def _sweep(
     return Sweep(cells, names, count, tuple(seeds), split, effort, check)
 
 
+def _check_plot(plot: Path | None, cell: Scenario) -> None:
+    """A picture is a file; the figures of a stream may also be a folder."""
+    if plot is not None and cell.is_stream and not plot.suffix:
+        opt.check_chart(plot / "figure.png", "--plot", "figures of the stream")
+    else:
+        opt.check_chart(plot, "--plot", "a figure of the sweep")
+
+
+def _draw(found: Evaluation, plot: Path) -> None:
+    from weft.evaluation import figures, stream_figures
+
+    if plot.suffix:
+        figures.draw(found, plot)
+        output.note(f"the figure is in {plot}")
+        return
+    with _counting("streams for the figures", "streams") as progress:
+        drawn = stream_figures.draw_all(found, plot, progress)
+    output.note(f"{output.count(len(drawn), 'figure')} in {plot}: {', '.join(path.name for path in drawn)}")
+
+
 def _fields(found: Evaluation) -> dict[str, object]:
+    from weft.evaluation.claims import claims
+
     rows = [
         asdict(row) | {"devices": json.loads(row.devices or "null"), "seconds": found.seconds[row.key]}
         for row in found.rows
@@ -149,6 +169,7 @@ def _fields(found: Evaluation) -> dict[str, object]:
         "rows": rows,
         "summary": [asdict(one) for one in found.summary],
         "comparisons": [one.to_dict() for one in found.comparisons],
+        "claims": [one.to_dict() for one in claims(found)],
         "rows_hash": found.rows_hash,
     }
 
@@ -167,10 +188,21 @@ def _show(found: Evaluation, out: Path | None) -> None:
         )
     if not found.comparisons and len(found.sweep.schedulers) > 1:
         output.say(f"one of the {samples} says nothing about others: no verdicts (--{samples} N)")
+    _show_claims(found)
     if out is not None:
         output.note(f"rows in {out}: the same command resumes or shows them")
     else:
         output.next_command("the same with --out SWEEP keeps the rows and can be resumed")
+
+
+def _show_claims(found: Evaluation) -> None:
+    from weft.evaluation.claims import claims
+
+    said = claims(found) if found.sweep.is_stream else ()
+    if said:
+        output.say("what the rows say, paired by seed:")
+    for one in said:
+        output.say(f"- {one.text}")
 
 
 def _show_cell(found: Evaluation, cell: str) -> None:
@@ -244,7 +276,7 @@ def _name_faults(found: Evaluation) -> None:
 
 
 @contextmanager
-def _counting(text: str) -> Iterator[Progress]:
+def _counting(text: str, unit: str = "rows") -> Iterator[Progress]:
     """A progress bar on a terminal, else a line every ten seconds."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -262,7 +294,7 @@ def _counting(text: str) -> Iterator[Progress]:
         nonlocal last
         if time.monotonic() - last >= EVERY:
             last = time.monotonic()
-            output.note(f"weft: {done} of {total} rows")
+            output.note(f"weft: {done} of {total} {unit}")
 
     yield say
 

@@ -96,6 +96,14 @@ class Sweep:
         """Number of rows of the whole sweep."""
         return len(self.cells) * self.num_problems * len(self.schedulers) * len(self.seeds)
 
+    @property
+    def varied(self) -> str:
+        """The numeric setting that differs between cells; empty where none or several do."""
+        columns = {key: {cell.settings[key] for cell in self.cells} for key in self.cells[0].settings}
+        varied = [key for key, values in columns.items() if len(values) > 1]
+        is_one = len(varied) == 1 and all(isinstance(v, int | float) for v in columns[varied[0]])
+        return varied[0] if is_one else ""
+
     @cached_property
     def config(self) -> Config:
         """What decides the rows: the question, the inputs and the versions that answer it."""

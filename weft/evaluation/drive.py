@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.streams import taken_edges
+from weft.evaluation.stream_bounds import taken_edges
 from weft.model.graph import ALWAYS, Floats
 from weft.session import End, Session, Start
 from weft.session.messages import EXPIRED
@@ -47,7 +47,7 @@ class _World:
     def __post_init__(self) -> None:
         graph = self.setup.problem.graph
         self.arrival: list[float] = self.setup.arrivals.draw(self.seed).tolist()
-        self.taken = taken_edges(self.setup.problem, self.seed, len(self.arrival))
+        self.taken = taken_edges(self.setup, self.seed)
         pointer = graph.successor_pointer.tolist()
         self.branches = [
             [e for e in range(pointer[i], pointer[i + 1]) if graph.branch[e] != ALWAYS]

@@ -19,12 +19,11 @@ MARKS = "osD^vPX*"
 def draw(found: Evaluation, path: str | Path) -> None:
     """Write the figure; the suffix (.png or .svg) says the format."""
     check_path(Path(path), "--plot", "a figure of the sweep")
-    import matplotlib
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.5, 5.2), dpi=150, layout="constrained")
     axes = figure.subplots()
-    setting = _varied(found)
+    setting = found.sweep.varied
     names = [name for name in found.sweep.schedulers if name != found.baseline]
     for k, name in enumerate(names):
         _line(axes, found, setting, name, k, len(names))
@@ -40,22 +39,20 @@ def draw(found: Evaluation, path: str | Path) -> None:
     if not setting:
         axes.set_xticks([])
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    stamp = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
+    save(figure, Path(path))
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Write a figure, the same bytes for the same figure; returns its path."""
+    import matplotlib
+
+    stamp = {"Date": None} if path.suffix.lower() == ".svg" else None
     try:
         with matplotlib.rc_context({"svg.hashsalt": "weft"}):
             figure.savefig(path, metadata=stamp)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
-
-
-def _varied(found: Evaluation) -> str:
-    """The numeric setting that differs between cells; empty where none or several do."""
-    columns = {
-        key: {cell.settings[key] for cell in found.sweep.cells} for key in found.sweep.cells[0].settings
-    }
-    varied = [key for key, values in columns.items() if len(values) > 1]
-    is_one = len(varied) == 1 and all(isinstance(v, int | float) for v in columns[varied[0]])
-    return varied[0] if is_one else ""
+    return path
 
 
 def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: int) -> None:

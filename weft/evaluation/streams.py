@@ -20,16 +20,17 @@ from weft import catalog
 from weft.catalog import chooser
 from weft.errors import UnsupportedError
 from weft.evaluation.store import Measured, Row
-from weft.model.graph import Bools, Floats, Ints
-from weft.model.problem import BRANCH, Problem, keyed_uniform
+from weft.evaluation.stream_bounds import least_job_times
+from weft.model.graph import Floats, Ints
+from weft.model.stream import StreamCase
 from weft.policies.learned import Learned, Policy
-from weft.scenarios import StreamCase, scenario
+from weft.scenarios import scenario
 from weft.schedulers.dispatch import Dispatcher, act_all, begin_all, observe_all, refuse_stream
-from weft.session.session import rules_of
-from weft.sim.env import START, Setup
-from weft.sim.events import DECISIONS, EXPIRED, IDLES, State, Stream
+from weft.sim.drift import write_all_drifts
+from weft.sim.env import START, Narrowing, Setup, setup_of
+from weft.sim.events import DECISIONS, EXPIRED, IDLES, NEXT_JOB, State, Stream
 from weft.sim.jit import announce
-from weft.sim.observe import Sight, num_features
+from weft.sim.observe import num_features
 from weft.sim.queue_rules import run_episodes
 from weft.sim.streams import compile_stream, edge_probabilities, new_state, num_branches
 
@@ -54,6 +55,7 @@ class Outcome:
     expired: Ints  # (num_seeds,)
     decisions: Ints  # (num_seeds,)
     idles: Ints  # (num_seeds,)
+    estimates: Floats  # (num_seeds, num_jobs) of the first branch when the job came; no jobs unless recorded
 
     @property
     def mean_jct(self) -> Floats:
@@ -73,11 +75,6 @@ class Outcome:
     def trace(self, row: int) -> str:
         """SHA-256 over when every job of one seed ended."""
         return hashlib.sha256(self.job_times[row].astype("<f8").tobytes()).hexdigest()
-
-
-def setup_of(case: StreamCase, sight: Sight | None = None, *, waits: bool = False) -> Setup:
-    """A scenario's stream as the simulator takes it."""
-    return Setup(case.problem, case.arrivals, rules_of(case), sight or Sight(), waits)
 
 
 def workload_seed(recipe_seed: int, problem: str, seed: int) -> int:
@@ -101,7 +98,12 @@ def run_rule(dispatcher: Dispatcher, setup: Setup, seeds: Sequence[int]) -> Outc
 
 
 def run_policy(
-    policy: Policy, setup: Setup, seeds: Sequence[int], *, sample_seed: int | None = None
+    policy: Policy,
+    setup: Setup,
+    seeds: Sequence[int],
+    *,
+    sample_seed: int | None = None,
+    records: bool = False,
 ) -> Outcome:
     """One episode per seed, the policy asked at every decision; those that are over stand still.
 
@@ -109,6 +111,8 @@ def run_policy(
     ----------
     sample_seed
         Decisions are drawn with this seed; None: always the best one.
+    records
+        Whether the running estimate of the first branch is kept for every job.
     """
     reason = refuse_stream(setup.problem)
     if reason is not None:
@@ -116,39 +120,62 @@ def run_policy(
     stream = compile_stream(setup.problem, setup.rules)
     num_devices, num_kinds = stream.can_run.shape
     width = num_features(setup.sight, num_kinds, num_devices, num_branches(stream))
+    estimates = np.zeros((len(seeds), setup.arrivals.count if records else 0))
 
     def play(state: State) -> None:
         rng = None if sample_seed is None else np.random.default_rng(sample_seed)
         observation = np.zeros((len(seeds), width), np.float32)
         mask = np.ones((len(seeds), num_devices, num_kinds + 1), np.bool_)
         done = np.zeros(len(seeds), np.bool_)
+        narrow = (Narrowing(stream, state),) if setup.narrows else ()
+        estimates[:] = np.nan
         begin_all(stream, state, START, done)
         while not done.all():
             observe_all(stream, setup.sight, state, done, observation, mask)
-            actions = policy.decide_batch(observation, mask, rng)
+            actions = policy.decide_batch(observation, mask, rng, *narrow)
+            if records:
+                _record(state, estimates)
             act_all(stream, state, np.ascontiguousarray(actions, np.int64), setup.waits, done)
 
-    return _played(setup, stream, np.array(seeds, np.int64), play)
+    return _played(setup, stream, np.array(seeds, np.int64), play, estimates)
 
 
-def _played(setup: Setup, stream: Stream, seeds: Ints, play: Callable[[State], None]) -> Outcome:
+def _record(state: State, estimates: Floats) -> None:
+    """Note the estimate of the first branch at the job that came last."""
+    rows = np.arange(len(estimates))
+    seen = state.seen[:, 0]
+    estimates[rows, state.count[:, NEXT_JOB] - 1] = seen[:, 1] / (seen[:, 0] + 1.0)
+
+
+def _filled(estimates: Floats) -> Floats:
+    """Jobs that came without a decision have the estimate of the one before; the first ones 0."""
+    known = np.where(np.isnan(estimates), 0, np.arange(estimates.shape[1]))
+    last = np.maximum.accumulate(known, axis=1) if estimates.shape[1] else known
+    return np.nan_to_num(np.take_along_axis(estimates, last, axis=1))
+
+
+def _played(
+    setup: Setup, stream: Stream, seeds: Ints, play: Callable[[State], None], estimates: Floats | None = None
+) -> Outcome:
     """Play from fresh states with more and more room until no buffer is too small."""
     announce()
     arrivals = np.stack([setup.arrivals.draw(seed) for seed in seeds.tolist()])
-    room = FIRST_ROOM
+    probability, room = edge_probabilities(setup.problem), FIRST_ROOM
     while True:
         state = new_state(
-            stream, len(seeds), setup.arrivals.count, edge_probabilities(setup.problem), slots=room, room=room
-        )
+            stream, len(seeds), setup.arrivals.count, probability,
+            slots=room, room=room, knots=setup.drift.num_knots,
+        )  # fmt: skip
         state.seed[:] = seeds
         state.arrival[:] = arrivals
+        write_all_drifts(stream, state, setup.drift.law)
         play(state)
         if not state.overflow.any():
-            return _outcome(setup, stream, state)
+            return _outcome(setup, stream, state, estimates)
         room *= 4
 
 
-def _outcome(setup: Setup, stream: Stream, state: State) -> Outcome:
+def _outcome(setup: Setup, stream: Stream, state: State, estimates: Floats | None) -> Outcome:
     end = state.finish.max(axis=1)
     room = state.device_batches * stream.batch  # (num_seeds, num_devices) tasks that would have fitted
     return Outcome(
@@ -162,36 +189,8 @@ def _outcome(setup: Setup, stream: Stream, state: State) -> Outcome:
         state.count[:, EXPIRED].copy(),
         state.count[:, DECISIONS].copy(),
         state.count[:, IDLES].copy(),
+        np.zeros((len(state.seed), 0)) if estimates is None else _filled(estimates),
     )
-
-
-def least_job_times(setup: Setup, seed: int) -> Floats:
-    """For every job the longest path of what it turns out to be, each task at its fastest: a bound."""
-    graph, best = setup.problem.graph, setup.problem.best_run_times
-    num_jobs = setup.arrivals.count
-    begins = np.where(np.diff(graph.predecessor_pointer) == 0, 0.0, -np.inf)[:, None] + np.zeros(num_jobs)
-    taken = taken_edges(setup.problem, seed, num_jobs)
-    for i in graph.order.tolist():
-        for e in range(int(graph.successor_pointer[i]), int(graph.successor_pointer[i + 1])):
-            after = np.where(taken[e], begins[i] + best[i], -np.inf)
-            np.maximum(begins[graph.targets[e]], after, out=begins[graph.targets[e]])
-    return np.minimum((begins + best[:, None]).max(axis=0), setup.rules.expiry)
-
-
-def taken_edges(problem: Problem, seed: int, num_jobs: int) -> Bools:
-    """(num_edges, num_jobs) whether each edge is taken if its task runs; the same draws as the kernel's."""
-    graph = problem.graph
-    taken = np.ones((graph.num_edges, num_jobs), np.bool_)
-    is_branch = graph.branch >= 0
-    for source, group in dict.fromkeys(
-        zip(graph.sources[is_branch].tolist(), graph.branch[is_branch].tolist(), strict=True)
-    ):
-        edges = np.flatnonzero((graph.sources == source) & (graph.branch == group))
-        draw = keyed_uniform(seed, BRANCH, np.arange(num_jobs), source, group, 0)
-        upto = np.cumsum(graph.probability[edges])
-        place = np.minimum(np.searchsorted(upto, draw, side="right"), len(edges) - 1)
-        taken[edges] = place == np.arange(len(edges))[:, None]
-    return taken
 
 
 def measure_stream(unit: Unit) -> list[Measured]:
@@ -207,14 +206,14 @@ def measure_stream(unit: Unit) -> list[Measured]:
     return [Measured(_row(unit, name, found, k), seconds) for k in range(len(seeds))]
 
 
-def play(scheduler: str, case: StreamCase, seeds: Sequence[int]) -> Outcome:
-    """The streams of these workload seeds under a dispatcher or a policy."""
+def play(scheduler: str, case: StreamCase, seeds: Sequence[int], *, records: bool = False) -> Outcome:
+    """The streams of these workload seeds under a dispatcher or a policy; see :func:`run_policy`."""
     chosen = chooser(scheduler)
     if isinstance(chosen, Dispatcher):
         return run_rule(chosen, setup_of(case), seeds)
-    setup = setup_of(case, chosen.sight, waits=chosen.waits)
+    setup = setup_of(case, chosen.sight, waits=chosen.waits, narrows=chosen.narrows)
     chosen.refuse_misfit(setup.problem, setup.rules)
-    return run_policy(chosen.policy, setup, seeds)
+    return run_policy(chosen.policy, setup, seeds, records=records)
 
 
 @cache

@@ -32,7 +32,7 @@ class Arrivals:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InputError(f"expected one of {', '.join(KINDS)}, got {self.kind!r}", field="arrivals.kind")
-        if self.count < 1 or self.count != int(self.count):
+        if not isinstance(self.count, int | np.integer) or self.count < 1:
             raise InputError(f"expected a whole number >= 1, got {self.count}", field="arrivals.count")
         if self.kind in ("periodic", "poisson", "normal") and not 0 < self.gap < float("inf"):
             raise InputError(f"expected a gap > 0, got {self.gap}", field="arrivals.gap")

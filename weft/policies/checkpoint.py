@@ -98,8 +98,8 @@ class Card:
     name: str
     algorithm: str
     architecture: Architecture
-    feature_version: int = 0
-    """Which layout of the observation the policy was trained on."""
+    feature_version: str = ""
+    """Which layout of the observation the policy was trained on, e.g. ``queue/1``; empty: not recorded."""
     features: tuple[str, ...] = ()
     """Name of every element of the observation; empty where nobody named them."""
     scales: tuple[float, ...] = ()
@@ -227,7 +227,7 @@ def _card(document: Mapping[str, object]) -> Card:
         name=_text(document, "name"),
         algorithm=_text(document, "algorithm"),
         architecture=_architecture(document.get("architecture")),
-        feature_version=_whole(document, "feature_version"),
+        feature_version=_version(document),
         features=_texts(document, "features"),
         scales=_numbers(document.get("scales"), "scales"),
         heads=_texts(document, "heads"),
@@ -276,6 +276,14 @@ def _whole(document: Mapping[str, object], name: str) -> int:
     if type(value) is int:
         return value
     raise InputError(f"expected a whole number, got {value!r}", field=name)
+
+
+def _version(document: Mapping[str, object]) -> str:
+    """The feature version; the first cards gave the number of the queue view's alone."""
+    value = document.get("feature_version")
+    if type(value) is int:
+        return f"queue/{value}" if value else ""
+    return _text(document, "feature_version")
 
 
 def _flag(document: Mapping[str, object], name: str) -> bool:

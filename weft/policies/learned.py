@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
@@ -15,10 +15,12 @@ from weft.model.graph import Bools, Ints
 from weft.model.problem import Problem
 from weft.policies.checkpoint import load_policy
 from weft.policies.forward import MlpPolicy
-from weft.sim.observe import Sight, feature_names
+from weft.sim.observe import FEATURE_VERSION, Sight, feature_names
 from weft.sim.streams import Rules, compile_stream, kind_names, num_branches
 
 Floats32 = npt.NDArray[np.float32]
+Narrow = Callable[[Bools, int, Ints], None]
+"""Called as (mask, device, choices) after each device chose: may rule out choices of later ones."""
 
 
 class Policy(Protocol):
@@ -29,8 +31,12 @@ class Policy(Protocol):
         observation: Floats32,  # (num_envs, num_features)
         mask: Bools,  # (num_envs, num_devices, num_kinds + 1)
         rng: np.random.Generator | None = None,
+        narrow: Narrow | None = None,
     ) -> Ints:  # (num_envs, num_devices)
-        """A kind per device, num_kinds to idle; drawn if ``rng`` is given, else the best."""
+        """A kind per device, num_kinds to idle; drawn if ``rng`` is given, else the best.
+
+        ``narrow`` comes only where devices choose one after another (``Setup.narrows``).
+        """
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,20 @@ class Learned:
     name: str
     sight: Sight
     waits: bool
+    narrows: bool
+    """Whether its devices chose one after another in training, each from what was left."""
+    version: str
+    """Feature version; empty where the card does not say."""
     features: tuple[str, ...]
     """Names of what it observes; empty where the card does not say."""
     shape: tuple[int, int, int]
     """Number of features, devices and choices."""
+    trained_at: float | None = None
+    """The one probability it was trained at; None: many, or the card does not say."""
+
+    def clone(self) -> Learned:
+        """The same policy with buffers of its own: what is loaded once may decide in several threads."""
+        return replace(self, policy=self.policy.clone()) if isinstance(self.policy, MlpPolicy) else self
 
     def decide(self, observation: Floats32, mask: Bools) -> Ints:
         """The best choice of every device for one observation (num_features,)."""
@@ -54,6 +70,12 @@ class Learned:
 
     def refuse_misfit(self, problem: Problem, rules: Rules) -> None:
         """A policy acts only on what it was trained for: the same observation and the same choices."""
+        if self.version not in ("", FEATURE_VERSION):
+            raise InputError(
+                f"trained on another feature version: expected {FEATURE_VERSION!r}, got {self.version!r}",
+                file=self.name,
+                field="feature_version",
+            )
         stream = compile_stream(problem, rules)
         num_devices, num_kinds = stream.can_run.shape
         names = feature_names(self.sight, list(kind_names(problem)), num_devices, num_branches(stream))
@@ -84,9 +106,17 @@ def load_learned(name: str) -> Learned:
         name,
         _sight(card.training.get("sight", {}), name),
         bool(card.training.get("waits", False)),
+        bool(card.training.get("narrows", False)),
+        card.feature_version,
         card.features,
         (shape.num_features, shape.num_heads, shape.num_choices),
+        _trained_at(card.training.get("recipe")),
     )
+
+
+def _trained_at(recipe: object) -> float | None:
+    p_c = recipe.get("p_c") if isinstance(recipe, Mapping) else None
+    return float(p_c) if isinstance(p_c, int | float) and not isinstance(p_c, bool) else None
 
 
 def _sight(stored: object, name: str) -> Sight:

@@ -1,5 +1,6 @@
 """Named, seeded distributions of problems, with settings that can be swept; recipes are TOML."""
 
+from weft.model.stream import StreamCase as StreamCase
 from weft.scenarios.recipes import Recipe as Recipe
 from weft.scenarios.recipes import read_recipe as read_recipe
 from weft.scenarios.recipes import recipe_names as recipe_names
@@ -13,4 +14,3 @@ from weft.scenarios.settings import parse_assignments as parse_assignments
 from weft.scenarios.splits import SPLITS as SPLITS
 from weft.scenarios.splits import seed_of as seed_of
 from weft.scenarios.splits import split_of as split_of
-from weft.scenarios.streams import StreamCase as StreamCase

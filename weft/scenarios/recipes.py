@@ -26,8 +26,9 @@ GENERATORS: dict[str, tuple[str, ...]] = {
     "tpch": ("queries", "data", "noise"),
     "opgraph": ("kind", "tasks", "noise"),
     "stream": (
-        *("p_c", "branch", "jobs", "arrivals", "gap", "spread"),
+        *("p_c", "branch", "jobs", "arrivals", "gap", "spread", "trace"),
         *("idle", "idle_block", "expiry", "estimate", "forget"),
+        *("drift", "drift_to", "drift_at", "drift_steps", "drift_size"),
     ),
     "random-stream": ("size", "load", "jobs", "arrivals", "forget"),
     "files": ("ccr", "noise"),
@@ -198,9 +199,10 @@ def _with_absolute_files(document: Document, origin: Path) -> dict[str, Any]:
         own["cluster"] = str(origin.parent / cluster)
     if isinstance(own.get("graph"), str):
         own["graph"] = str(origin.parent / own["graph"])
-    data = own.get("settings", {}).get("data")
-    if isinstance(data, str) and data:
-        own["settings"] = own["settings"] | {"data": str(origin.parent / data)}
+    for key in ("data", "trace"):
+        named = own.get("settings", {}).get(key)
+        if isinstance(named, str) and named:
+            own["settings"] = own["settings"] | {key: str(origin.parent / named)}
     return own
 
 

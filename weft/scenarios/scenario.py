@@ -13,11 +13,12 @@ from pathlib import Path
 
 from weft.errors import InputError
 from weft.model.problem import Problem
+from weft.model.stream import StreamCase
 from weft.scenarios.makers import MAKERS
 from weft.scenarios.recipes import BRINGS_MACHINES, STREAMS, Recipe, read_recipe
 from weft.scenarios.settings import Setting, Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
-from weft.scenarios.streams import StreamCase, stream_case
+from weft.scenarios.streams import stream_case
 from weft.scenarios.tpch import tpch_names
 
 FILE_SETTINGS = (
@@ -104,6 +105,8 @@ class Scenario:
         if self.settings.get("data"):
             folder = Path(str(self.settings["data"]))
             return tuple(str(path) for path in sorted(folder.glob("tpch_*.json")))
+        if self.settings.get("trace"):
+            parts = (*parts, str(self.settings["trace"]))
         return (*self.recipe.files, *parts)
 
     def _check_index(self, split: str, index: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,7 @@ from weft.errors import InputError
 from weft.model.arrivals import Arrivals
 from weft.model.conditional import SIZES, RandomStream, random_stream
 from weft.model.graph import TaskGraph
-from weft.model.problem import Problem
+from weft.model.stream import Drift, StreamCase
 from weft.scenarios.recipes import late
 
 if TYPE_CHECKING:
@@ -23,40 +22,42 @@ BRANCH = 0
 """The branch group that a setting varies, of a task that may have several."""
 
 
-@dataclass(frozen=True, eq=False)
-class StreamCase:
-    """A stream to dispatch: the problem of one job, how jobs arrive, and the rules of the game."""
-
-    problem: Problem
-    arrivals: Arrivals
-    expiry: float
-    """A waiting task of an older job is dropped; infinite: never."""
-    idle_block: float
-    """How long idling blocks a device; 0: it waits for the next event."""
-    forget: float
-    """Weight of older outcomes in the running estimate of a branch, per new outcome."""
-    peeks: bool
-    """Whether an outcome enters the estimate at the start of its task."""
-    tracked: tuple[str, ...] | None
-    """Tasks whose branches are estimated; None: all."""
-
-
 def stream_case(chosen: Scenario, split: str, index: int) -> StreamCase:
     """The stream at an index of a split; indices differ in what happens, not in the problem."""
     if not chosen.is_stream:
         raise InputError(f"scenario {chosen.name} is no stream of jobs", field="generator")
-    law = str(chosen.settings["arrivals"])
     if chosen.recipe.generator == "random-stream":
-        return _random_case(chosen, split, index, law)
+        return _random_case(chosen, split, index, str(chosen.settings["arrivals"]))
     branch = str(chosen.settings["branch"])
     return StreamCase(
         chosen.problem(split, index),
-        Arrivals(law, chosen.whole("jobs"), chosen.number("gap"), chosen.number("spread")),
+        _arrivals(chosen),
         chosen.number("expiry") or float("inf"),
         chosen.number("idle_block") if chosen.settings["idle"] == "block" else 0.0,
         chosen.number("forget"),
         chosen.settings["estimate"] == "start",
         (branch,) if branch else None,
+        _drift(chosen),
+    )
+
+
+def _arrivals(chosen: Scenario) -> Arrivals:
+    """The law of the settings; a trace has as many jobs as its file, or the first ``jobs`` of them."""
+    law, file, jobs = str(chosen.settings["arrivals"]), str(chosen.settings["trace"]), chosen.whole("jobs")
+    if (law == "trace") != bool(file):
+        expected = "a file of arrival times" if law == "trace" else f"no file with arrivals={law}"
+        raise InputError(f"expected {expected}, got {file!r}", field="settings.trace")
+    times: tuple[float, ...] = late("weft.io.times:read_times")(file)[:jobs] if file else ()
+    return Arrivals(law, len(times) or jobs, chosen.number("gap"), chosen.number("spread"), times)
+
+
+def _drift(chosen: Scenario) -> Drift:
+    return Drift(
+        str(chosen.settings["drift"]),
+        chosen.number("drift_to"),
+        chosen.number("drift_at"),
+        chosen.whole("drift_steps"),
+        chosen.number("drift_size"),
     )
 
 

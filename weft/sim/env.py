@@ -6,7 +6,7 @@ Same-step autoreset: where an episode ends, the observation is already that of t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from weft.errors import InputError
 from weft.model.arrivals import Arrivals
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
+from weft.model.stream import Drift, StreamCase
+from weft.sim.drift import write_drift
 from weft.sim.events import (
     COMPLETED,
     EXPIRED,
@@ -41,6 +43,8 @@ REWARDS = ("queued", "in-system", "last-jct", "waiting")
 """Queued tasks at the end of the interval; jobs in system; time of the last job done; queue time."""
 EPISODE, PROBABILITY, GAP = 4, 5, 3
 """Streams of keyed draws; GAP is the model's stream of arrivals."""
+LAWS = ("normal", "poisson", "periodic", "given")
+"""How gaps are drawn; given: the arrivals are the same in every episode."""
 START = -1.0
 """Where the clock of an episode starts."""
 BUFFERS = ("observation", "mask", "reward", "done", "elapsed", "ended", "final_observation")
@@ -65,14 +69,39 @@ class Setup:
     """low = high keeps it fixed."""
     varies: bool = False
     """Whether that probability is drawn at all, or the graph's own holds."""
+    drift: Drift = field(default_factory=Drift)
+    """How that probability changes while jobs arrive."""
+    narrows: bool = False
+    """Whether devices choose one after another, each from what those before it have left."""
 
     def __post_init__(self) -> None:
         if self.reward not in REWARDS:
             raise InputError(f"expected one of {', '.join(REWARDS)}, got {self.reward!r}", field="reward")
         if not 0 <= self.low <= self.high <= 1:
             raise InputError(f"expected 0 <= low <= high <= 1, got {self.low} and {self.high}", field="low")
-        if self.arrivals.kind not in ("normal", "poisson", "periodic"):
-            raise InputError("expected a law that can be drawn anew for every episode", field="arrivals.kind")
+        if self.sight.forget:
+            object.__setattr__(self, "rules", replace(self.rules, forget=self.sight.forget))
+        if self.drift.num_knots and not any(job.graph.is_conditional for job in self.problem.jobs):
+            raise InputError(
+                f"expected none for a graph without branches, got {self.drift.kind}", field="drift"
+            )
+
+
+def setup_of(
+    case: StreamCase, sight: Sight | None = None, *, waits: bool = False, narrows: bool = False
+) -> Setup:
+    """A described stream as the simulator takes it, for a policy that sees this much."""
+    sight = sight or Sight()
+    if case.forget:
+        sight = sight._replace(forget=case.forget)
+    rules = rules_of(case)
+    return Setup(case.problem, case.arrivals, rules, sight, waits, drift=case.drift, narrows=narrows)
+
+
+def rules_of(case: StreamCase, sight: Sight | None = None) -> Rules:
+    """The rules of a described stream; where it leaves estimates to the policy, as this one sees it."""
+    forget = case.forget or (sight.forget if sight else 0.0) or 1.0
+    return Rules(case.expiry, case.idle_block, forget, case.peeks, case.tracked)
 
 
 @kernel
@@ -82,8 +111,8 @@ def _draw_episode(
     """Key, probability and arrivals of one episode; a draw depends on nothing else.
 
     ``origin`` = seed, number of the environment among those of this seed;
-    ``gaps`` = mean, spread, kind (0 normal, 1 Poisson, 2 periodic); ``law`` = low, high of the
-    first probability of the edges ``edges`` (first, second), which may be empty.
+    ``gaps`` = mean, spread, place in ``LAWS``; ``law`` = low, high of the first probability of the
+    edges ``edges`` (first, second), which may be empty.
     """
     key = np.int64(keyed_uniform(origin[0], EPISODE, origin[1], episode, 0, 0) * 2.0**52)
     s.seed[b] = key
@@ -91,6 +120,8 @@ def _draw_episode(
         p = law[0] + (law[1] - law[0]) * keyed_uniform(key, PROBABILITY, 0, 0, 0, 0)
         s.probability[b, edges[0]] = p
         s.probability[b, edges[1]] = 1.0 - p
+    if gaps[2] == 3.0:
+        return
     time = 0.0
     for job in range(s.jobs[b]):
         if gaps[2] == 2.0:
@@ -112,10 +143,11 @@ def _draw_episode(
 @kernel
 def _start_all(
     stream: Stream, sight: Sight, s: State, episode: Ints, origin: Ints, gaps: Floats, law: Floats, edges: Ints,
-    observation: Floats, mask: Bools,
+    drift: Floats, observation: Floats, mask: Bools,
 ) -> None:  # fmt: skip
     for b in range(len(episode)):
         _draw_episode(s, b, origin[b], episode[b], gaps, law, edges)
+        write_drift(stream, s, b, drift)
         begin(stream, s, b, START)
         observe(stream, sight, s, b, observation[b])
         write_mask(stream, s, b, mask[b])
@@ -124,7 +156,7 @@ def _start_all(
 @kernel
 def _step_all(
     stream: Stream, sight: Sight, s: State, episode: Ints, origin: Ints, gaps: Floats, law: Floats, edges: Ints,
-    actions: Ints, waits: bool, reward_kind: int, reward_scale: float, full_jobs: int,
+    drift: Floats, actions: Ints, waits: bool, reward_kind: int, reward_scale: float, full_jobs: int,
     observation: Floats, mask: Bools, reward: Floats, done: Bools, elapsed: Floats, ended: Floats,
     final: Floats,
 ) -> None:  # fmt: skip
@@ -163,9 +195,27 @@ def _step_all(
             episode[b] += 1
             s.jobs[b] = full_jobs
             _draw_episode(s, b, origin[b], episode[b], gaps, law, edges)
+            write_drift(stream, s, b, drift)
             begin(stream, s, b, START)
         observe(stream, sight, s, b, observation[b])
         write_mask(stream, s, b, mask[b])
+
+
+class Narrowing:
+    """Rules out, for the devices that choose next, kinds whose queues those before them have emptied."""
+
+    def __init__(self, stream: Stream, state: State) -> None:
+        self._stream, self._state = stream, state
+        self._left = state.queued.copy()  # (num_envs, num_kinds)
+
+    def __call__(self, mask: Bools, head: int, choices: Ints) -> None:
+        """Narrow ``mask`` (num_envs, H, K) after device ``head`` made its ``choices`` (num_envs,)."""
+        num_kinds = self._left.shape[1]
+        if head == 0:
+            self._left[:] = self._state.queued
+        starts = np.flatnonzero((choices >= 0) & (choices < num_kinds))
+        self._left[starts, choices[starts]] -= self._stream.batch[head]
+        mask[:, head + 1 :, :num_kinds] &= (self._left > 0)[:, None]
 
 
 class QueueEnv:
@@ -196,17 +246,20 @@ class QueueEnv:
         self._origin = np.zeros((num_envs, 2), np.int64)  # seed, number among those of the seed
         self._staggered = staggered
         self._state = new_state(
-            self.stream, num_envs, setup.arrivals.count, edge_probabilities(setup.problem)
+            self.stream,
+            num_envs,
+            setup.arrivals.count,
+            edge_probabilities(setup.problem),
+            knots=setup.drift.num_knots,
         )
-        self._gaps = np.array(
-            [
-                setup.arrivals.gap,
-                setup.arrivals.spread,
-                float(("normal", "poisson", "periodic").index(setup.arrivals.kind)),
-            ]
-        )
+        law = setup.arrivals.kind if setup.arrivals.kind in LAWS else "given"
+        if law == "given":
+            self._state.arrival[:] = setup.arrivals.draw(seed)
+        self._gaps = np.array([setup.arrivals.gap, setup.arrivals.spread, float(LAWS.index(law))])
+        self._drift = setup.drift.law
         self._law = np.array([setup.low, setup.high])
         self._edges = _varied_edges(self.stream) if setup.varies else np.zeros(0, np.int64)
+        self.narrow = Narrowing(self.stream, self._state) if setup.narrows else None
         self.reset(seed)
 
     def reset(self, seed: int | Ints | None) -> None:
@@ -227,14 +280,14 @@ class QueueEnv:
             self._state.jobs[:] = np.maximum(1, jobs * np.arange(1, self.num_envs + 1) // self.num_envs)
         _start_all(
             self.stream, self.setup.sight, self._state, self._episode, self._origin, self._gaps, self._law,
-            self._edges, self.observation, self.mask,
+            self._edges, self._drift, self.observation, self.mask,
         )  # fmt: skip
 
     def step(self, actions: Ints) -> tuple[np.ndarray, np.ndarray]:
         """One decision everywhere; returns reward and done."""
         _step_all(
             self.stream, self.setup.sight, self._state, self._episode, self._origin, self._gaps, self._law,
-            self._edges, actions, self.setup.waits, REWARDS.index(self.setup.reward), self.setup.reward_scale,
+            self._edges, self._drift, actions, self.setup.waits, REWARDS.index(self.setup.reward), self.setup.reward_scale,
             self.setup.arrivals.count, self.observation, self.mask, self.reward, self.done, self.elapsed,
             self.ended, self.final_observation,
         )  # fmt: skip

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
+from weft.sim.drift import drifted_outcome, is_drifting
 from weft.sim.heap import pop_event, push_event
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
@@ -68,7 +69,7 @@ class State(NamedTuple):
     trace: Ints  # (num_envs, num_jobs, max_nodes) edge taken by each branching node, or empty
     told: Bools  # (num_envs, max_degree) whether each edge out of the task that ends is taken, or empty
     probability: Floats  # (num_envs, num_edges)
-    drift_time: Floats  # (num_envs, num_knots) times at which drift_value holds; empty: no drift
+    drift_at: Floats  # (num_envs, num_knots) shares of the stream at which drift_value holds; empty: no drift
     drift_value: Floats  # (num_envs, num_knots) probability of the first edge of branch 0
     finish: Floats  # (num_envs, num_jobs) NaN until the job is done
     open_edges: Ints  # (num_envs, num_slots, max_nodes) unsettled edges, plus TAKEN
@@ -171,23 +172,6 @@ def _arrive(stream: Stream, s: State, b: int) -> None:
 
 
 @inlined
-def _first_edge_probability(s: State, b: int, base: float) -> float:
-    """Probability of the first edge of the drifting branch at this time."""
-    knots = s.drift_time.shape[1]
-    if knots == 0:
-        return base
-    now = s.total[b, NOW]
-    if now <= s.drift_time[b, 0]:
-        return s.drift_value[b, 0]
-    for k in range(1, knots):
-        if now <= s.drift_time[b, k]:
-            before, after = s.drift_time[b, k - 1], s.drift_time[b, k]
-            part = (now - before) / (after - before) if after > before else 1.0
-            return s.drift_value[b, k - 1] + part * (s.drift_value[b, k] - s.drift_value[b, k - 1])
-    return s.drift_value[b, knots - 1]
-
-
-@inlined
 def outcome_of(stream: Stream, s: State, b: int, job: int, node: int, v: int, group: int) -> int:
     """The edge that is taken out of one branch group of node v: told, traced, or a keyed draw."""
     first, last = stream.succ_ptr[v], stream.succ_ptr[v + 1]
@@ -198,16 +182,13 @@ def outcome_of(stream: Stream, s: State, b: int, job: int, node: int, v: int, gr
     if s.trace.shape[1] > 0:
         return first + s.trace[b, job, node]
     draw = keyed_uniform(s.seed[b], BRANCH, job, node, group, 0)
+    if is_drifting(stream, s, first, last, group):
+        return drifted_outcome(stream, s, b, job, first, last, group, draw)
     upto = 0.0
     taken = np.int64(-1)
     for e in range(first, last):
         if stream.group[e] == group:
-            p = s.probability[b, e]
-            if stream.choice[e] == 0 and s.drift_time.shape[1] > 0:
-                p = _first_edge_probability(s, b, p)
-                if upto > 0.0:
-                    p = 1.0
-            upto += p
+            upto += s.probability[b, e]
             taken = e
             if draw < upto:
                 break
@@ -391,16 +372,21 @@ def _pass_time(s: State, b: int, time: float) -> None:
 
 @inlined
 def _start_anything(stream: Stream, s: State, b: int) -> None:
-    """Nothing will ever happen if all wait now: the first kind that can starts on the first free device."""
-    max_nodes = s.open_edges.shape[2]
+    """Nothing will ever happen if all wait now: the first kind that can starts on the first free device.
+
+    Where every device that could is blocked, time passes until the first of the blocked ones is free.
+    """
+    now, soonest = s.total[b, NOW], np.inf
     for p in range(s.free_at.shape[1]):
+        if s.free_at[b, p] > now:
+            soonest = min(soonest, s.free_at[b, p])
+            continue
         for kind in range(s.queued.shape[1]):
-            if s.free_at[b, p] <= s.total[b, NOW] and s.queued[b, kind] > 0:
-                item = s.queue[b, kind, 0]
-                v = stream.graph_ptr[_graph_of(s, b, item // max_nodes)] + item % max_nodes
-                if stream.run[v, stream.device_class[p]] < np.inf:
-                    start_batch(stream, s, b, p, kind)
-                    return
+            if s.queued[b, kind] > 0 and stream.can_run[p, kind]:
+                start_batch(stream, s, b, p, kind)
+                return
+    if soonest < np.inf:
+        _pass_time(s, b, soonest)
 
 
 @inlined

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.errors import InputError
+from weft.errors import InfeasibleError, InputError
 from weft.model.graph import ALWAYS, Floats, Ints, TaskGraph
 from weft.model.problem import Problem
 from weft.sim.events import NUM_COUNTS, NUM_TOTALS, State, Stream
@@ -56,6 +56,9 @@ def compile_stream(problem: Problem, rules: Rules | None = None) -> Stream:
     device_class = problem.cluster.device_class[devices].astype(np.int64)
     batch = problem.cluster.class_column("batch")[device_class].astype(np.int64)
     run = np.ascontiguousarray(problem.run_times)
+    can_run = _can_run(run, kind, len(kinds), device_class)
+    for k in np.flatnonzero(~can_run.any(axis=0)).tolist():
+        raise InfeasibleError(f"no device can run every task of kind {kinds[k]!r}", field="kind")
     return Stream(
         graph_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         kind=kind,
@@ -65,10 +68,10 @@ def compile_stream(problem: Problem, rules: Rules | None = None) -> Stream:
         succ=np.concatenate([g.targets for g in graphs]).astype(np.int64),
         group=np.concatenate([g.branch for g in graphs]).astype(np.int64),
         order=np.concatenate([g.order for g in graphs]).astype(np.int64),
-        choice=np.concatenate([_choices(g, rules) for g in graphs]),
+        choice=_choices(graphs, rules),
         device_class=device_class,
         batch=batch,
-        can_run=_can_run(run, kind, len(kinds), device_class),
+        can_run=can_run,
         expiry=float(rules.expiry),
         idle_block=float(rules.idle_block),
         forget=float(rules.forget),
@@ -88,23 +91,38 @@ def _can_run(run: Floats, kind: Ints, num_kinds: int, device_class: Ints) -> np.
     return np.ascontiguousarray(can[device_class])
 
 
-def _choices(graph: TaskGraph, rules: Rules) -> Ints:
-    """Number of the tracked branch each edge belongs to, -1 for none."""
-    choice = np.full(graph.num_edges, -1, np.int64)
-    found: dict[tuple[int, int], int] = {}
-    if rules.tracked is not None:
-        for name in rules.tracked:
-            if name not in graph.index:
-                raise InputError(f"no task {name!r} in graph {graph.name!r}", field="tracked")
-            found[graph.index[name], 0] = len(found)
-    for e in range(graph.num_edges):
-        if graph.branch[e] == ALWAYS:
-            continue
-        key = (int(graph.sources[e]), int(graph.branch[e]))
-        if key not in found and rules.tracked is None:
-            found[key] = len(found)
-        choice[e] = found.get(key, -1)
-    return choice
+def _choices(graphs: list[TaskGraph], rules: Rules) -> Ints:
+    """Number of the tracked branch each edge belongs to, -1 for none.
+
+    Branches are numbered through all graphs, those of one task by their group; jobs of the very same
+    graph share them.
+    """
+    places: dict[int, int] = {}
+    same = [places.setdefault(id(graph), k) for k, graph in enumerate(graphs)]
+    keys = [
+        (same[k], int(graph.sources[e]), int(graph.branch[e])) if graph.branch[e] != ALWAYS else None
+        for k, graph in enumerate(graphs)
+        for e in range(graph.num_edges)
+    ]
+    branches = list(dict.fromkeys(key for key in keys if key is not None))
+    number = {branch: n for n, branch in enumerate(_tracked(graphs, branches, rules.tracked))}
+    return np.array([-1 if key is None else number.get(key, -1) for key in keys], np.int64)
+
+
+def _tracked(
+    graphs: list[TaskGraph], branches: list[tuple[int, int, int]], names: tuple[str, ...] | None
+) -> list[tuple[int, int, int]]:
+    """Those of the branches (graph, task, group) that belong to tasks of these names, in that order."""
+    if names is None:
+        return branches
+    found: list[tuple[int, int, int]] = []
+    for name in dict.fromkeys(names):
+        own = sorted(branch for branch in branches if graphs[branch[0]].names[branch[1]] == name)
+        if not own:
+            among = ", ".join(dict.fromkeys(repr(graph.name) for graph in graphs))
+            raise InputError(f"expected a task that branches in graph {among}, got {name!r}", field="tracked")
+        found += own
+    return found
 
 
 def num_branches(stream: Stream) -> int:
@@ -151,7 +169,7 @@ def new_state(
         trace=ints(num_jobs if traced else 0, max_nodes),
         told=np.zeros((num_envs, int(np.diff(stream.succ_ptr).max(initial=0)) if told else 0), np.bool_),
         probability=np.tile(probability, (num_envs, 1)),
-        drift_time=floats(knots),
+        drift_at=floats(knots),
         drift_value=floats(knots),
         finish=floats(num_jobs),
         open_edges=ints(slots, max_nodes),

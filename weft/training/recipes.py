@@ -8,16 +8,15 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
 from weft.scenarios import scenario
-from weft.sim.env import REWARDS, Setup
+from weft.sim.env import REWARDS, Setup, setup_of
 from weft.sim.observe import Sight
-from weft.sim.streams import Rules
 from weft.training.ppo_config import PPOConfig
 
 SCHEMA = "weft/training/1"
@@ -31,6 +30,7 @@ _TOP = (
     "p_c",
     "reward",
     "waits",
+    "narrows",
     "settings",
     "sight",
     "config",
@@ -51,17 +51,20 @@ class Recipe:
     waits: bool
     sight: Sight
     config: PPOConfig
+    narrows: bool = False
+    """Whether devices choose one after another, each from what those before it have left."""
 
     def setup(self) -> Setup:
         """The stream as the environment takes it."""
         is_drawn = self.p_c == UNIFORM
         settings = dict(self.settings) if is_drawn else {**self.settings, "p_c": self.p_c}
         case = scenario(self.scenario, **settings).stream("train", 0)
-        rules = Rules(case.expiry, case.idle_block, case.forget, case.peeks, case.tracked)
-        return Setup(
-            case.problem, case.arrivals, rules, self.sight, self.waits, self.reward,
-            low=0.0, high=1.0 if is_drawn else 0.0, varies=is_drawn,
-        )  # fmt: skip
+        return replace(
+            setup_of(case, self.sight, waits=self.waits, narrows=self.narrows),
+            reward=self.reward,
+            high=1.0 if is_drawn else 0.0,
+            varies=is_drawn,
+        )
 
     def to_dict(self) -> dict[str, object]:
         """As plain JSON, for the run's record."""
@@ -72,6 +75,7 @@ class Recipe:
             "p_c": self.p_c,
             "reward": self.reward,
             "waits": self.waits,
+            "narrows": self.narrows,
             "sight": self.sight._asdict(),
             "config": asdict(self.config),
         }
@@ -117,7 +121,7 @@ def _changed(document: dict[str, Any], changes: Mapping[str, object]) -> dict[st
     document = {**document, **{k: dict(document.get(k, {})) for k in ("settings", "sight", "config")}}
     config, sight = {f.name for f in fields(PPOConfig)}, set(Sight._fields)
     for key, value in changes.items():
-        if key in ("p_c", "reward", "waits"):
+        if key in ("p_c", "reward", "waits", "narrows"):
             document[key] = value
         elif key in config:
             document["config"][key] = value
@@ -152,6 +156,7 @@ def _recipe(document: Mapping[str, Any]) -> Recipe:
         bool(document.get("waits", False)),
         _sight(document["sight"]),
         _config(document["config"]),
+        bool(document.get("narrows", False)),
     )
 
 

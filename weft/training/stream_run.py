@@ -25,11 +25,16 @@ def card_of(recipe: Recipe, env: QueueEnv) -> Card:
         recipe.name,
         "ppo",
         recipe.config.architecture(env),
-        feature_version=1,
+        feature_version=env.feature_version,
         features=tuple(env.feature_names),
         heads=heads,
         choices=(*kinds, "wait" if recipe.waits else "idle"),
-        training={"sight": recipe.sight._asdict(), "waits": recipe.waits, "recipe": recipe.to_dict()},
+        training={
+            "sight": env.setup.sight._asdict(),
+            "waits": recipe.waits,
+            "narrows": recipe.narrows,
+            "recipe": recipe.to_dict(),
+        },
     )
 
 
