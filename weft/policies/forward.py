@@ -6,6 +6,7 @@ generator is given (the Gumbel-max trick: add noise, take the greatest).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -59,6 +60,12 @@ class MlpPolicy:
         self._flat = np.empty(self._out.shape[0], np.float32)  # (H * K,)
         self._logits = self._flat.reshape(self._shape)  # (H, K)
         self._barred = np.empty(self._shape, np.bool_)  # (H, K)
+
+    def clone(self) -> MlpPolicy:
+        """The same policy with buffers of its own, for another thread."""
+        twin = copy.copy(self)
+        type(self)._make_buffers(twin)
+        return twin
 
     @classmethod
     def load(cls, path: str | Path) -> MlpPolicy:

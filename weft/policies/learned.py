@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
@@ -45,6 +45,10 @@ class Learned:
     """Names of what it observes; empty where the card does not say."""
     shape: tuple[int, int, int]
     """Number of features, devices and choices."""
+
+    def clone(self) -> Learned:
+        """The same policy with buffers of its own: what is loaded once may decide in several threads."""
+        return replace(self, policy=self.policy.clone()) if isinstance(self.policy, MlpPolicy) else self
 
     def decide(self, observation: Floats32, mask: Bools) -> Ints:
         """The best choice of every device for one observation (num_features,)."""
