@@ -6,7 +6,6 @@ generator is given (the Gumbel-max trick: add noise, take the greatest).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -33,7 +32,7 @@ class MlpPolicy:
     def __init__(
         self, weights: Mapping[str, Array], architecture: Architecture, card: Card | None = None
     ) -> None:
-        known = check_weights(weights, architecture)
+        self._weights = known = check_weights(weights, architecture)
         self.architecture = architecture
         self.card = card
         names = [f"policy.{i}" for i in range(len(architecture.hidden))]
@@ -63,9 +62,7 @@ class MlpPolicy:
 
     def clone(self) -> MlpPolicy:
         """The same policy with buffers of its own, for another thread."""
-        twin = copy.copy(self)
-        type(self)._make_buffers(twin)
-        return twin
+        return MlpPolicy(self._weights, self.architecture, self.card)
 
     @classmethod
     def load(cls, path: str | Path) -> MlpPolicy:
