@@ -60,7 +60,10 @@ def running(session: Session, time: float = 0.0) -> tuple[Start, ...]:
 
 
 def test_decision_starts_the_tasks_without_predecessors():
-    assert running(new()) == (Start("j", "a", "c0-0", 1, 0, 1.0), Start("j", "e", "c1-0", 1, 1, 3.0))
+    assert running(new()) == (
+        Start("j", "a", "c0-0", 1, 0, 0.0, 1.0),
+        Start("j", "e", "c1-0", 1, 1, 0.0, 3.0),
+    )
 
 
 def test_decision_waits_while_no_device_is_free():
@@ -160,7 +163,7 @@ def test_failed_task_is_tried_again_with_the_next_attempt():
     session = new()
     running(session)
     session.failed("j", "a", "c0-0", 0.5)
-    assert session.decide(0.5).starts == (Start("j", "a", "c0-0", 2, 2, 1.5),)
+    assert session.decide(0.5).starts == (Start("j", "a", "c0-0", 2, 2, 0.5, 1.5),)
 
 
 def test_job_fails_with_a_task_that_failed_too_often():
@@ -188,7 +191,7 @@ def test_lost_device_leaves_and_its_task_runs_elsewhere():
     session.device_lost("c0-0", 0.5)
     assert session.decide(0.5).starts == ()
     session.finished("j", "e", "c1-0", 3.0)
-    assert session.decide(3.0).starts == (Start("j", "a", "c1-0", 2, 2, 4.0),)
+    assert session.decide(3.0).starts == (Start("j", "a", "c1-0", 2, 2, 3.0, 4.0),)
 
 
 def test_lost_device_does_not_count_as_a_failure():
@@ -306,6 +309,46 @@ def test_scheduler_that_cannot_act_is_refused():
     graph.task("b", 1.0)
     with pytest.raises(UnsupportedError, match="mru: it chooses between kinds"):
         Session(Problem(graph.build(), devices(1)), "mru")
+
+
+WIRE: dict[str, tuple[object, str]] = {
+    "no mapping": (["finished"], "event: expected an event with named fields"),
+    "unknown event": ({"event": "__init__"}, "event: expected one of arrived, closed, started"),
+    "event is a list": ({"event": ["decide"]}, "event: expected one of arrived"),
+    "missing field": ({"event": "arrived", "time": 1.0}, "arrived.job: expected this field, found none"),
+    "unknown field": (
+        {"event": "arrived", "job": 1, "time": 1.0, "self": 3},
+        "arrived.self: no such field; expected job, time",
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", WIRE)
+def test_plain_event_is_refused_by_field(reason: str):
+    event, message = WIRE[reason]
+    with pytest.raises(InputError) as caught:
+        new().tell(event)
+    assert str(caught.value).startswith(message)
+
+
+def test_plain_events_do_what_methods_do():
+    told, called = new(), new()
+    running(called)
+    called.finished("j", "a", "c0-0", 1.0, branch="b")
+    told.tell({"event": "arrived", "job": "j", "time": 0.0})
+    for start in told.decide(0.0).starts:
+        told.tell({"event": "started", "job": "j", "task": start.task, "device": start.device, "time": 0.0})
+    end = {"event": "finished", "job": "j", "task": "a", "device": "c0-0", "time": 1.0, "branch": "b"}
+    told.tell(end)
+    assert told.snapshot() == called.snapshot()
+
+
+def test_started_late_is_expected_to_end_late():
+    session = new("eft", 1)
+    session.arrived("j", 0.0)
+    (start,) = session.decide(0.0).starts
+    session.started("j", start.task, start.device, 5.0)
+    assert session.snapshot()["view"]["columns"]["free_at"] == [5.0 + start.expected_end]
 
 
 def test_session_is_a_public_name():

@@ -142,9 +142,10 @@ class QueueView:
             s.finish[0, number] = s.total[0, NOW]
             s.count[0, IN_SYSTEM] -= 1
 
-    def delay(self, lane: int, by: float) -> None:
-        """What a lane runs began later than it was decided."""
-        self._state.free_at[0, lane] += by
+    def begin(self, item: int, lane: int, time: float, late: float) -> None:
+        """A task runs; if its batch began late, its lane is free the later."""
+        if late > 0:
+            self._state.free_at[0, lane] += late
 
     def free(self, lane: int, time: float) -> None:
         """A lane can start again."""
@@ -217,9 +218,9 @@ class QueueView:
         """Tasks in all queues."""
         return int(self._state.queued.sum())
 
-    def expected_end(self, lane: int, item: int) -> float:
-        """When what a lane runs is expected to end."""
-        return float(self._state.free_at[0, lane])
+    def expected_times(self, item: int, lane: int) -> tuple[float, float]:
+        """From now until the lane is free."""
+        return float(self._state.total[0, NOW]), float(self._state.free_at[0, lane])
 
     def wake_at(self) -> float | None:
         """When to ask again if nothing happens: a block ends, or a waiting task expires."""

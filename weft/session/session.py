@@ -23,6 +23,7 @@ from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, 
 from weft.session.names import DeviceNames, TaskNames
 from weft.session.queue_view import QueueView
 from weft.session.view import Started, View
+from weft.session.wire import arguments_of
 from weft.sim.streams import Rules
 
 SCHEMA = "weft/session/1"
@@ -134,9 +135,7 @@ class Session:
             raise InputError(f"task {task!r} of job {job!r} was started before", field="started.task")
         edges = [] if branch is None else self._edges("started", item, branch)
         self._pass_time(time)
-        late = self._ledger.begin(run, time)
-        if late > 0:
-            self._view.delay(run.lane, late)
+        self._view.begin(item, run.lane, time, self._ledger.begin(run, time))
         if branch is not None and not run.is_dropped:
             run.is_counted = True
             self._view.count_outcome(item, edges)
@@ -201,6 +200,11 @@ class Session:
         self._pass_time(time)
         self._view.join(lanes, time)
 
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """An event as plain data: its name under ``event`` and its fields."""
+        name, given = arguments_of(event)
+        getattr(self, name)(**given)
+
     # -- decisions ---------------------------------------------------------------------------------
 
     def decide(self, time: float) -> Decision:
@@ -229,8 +233,8 @@ class Session:
         starts = []
         for lane, items in started:
             for item, run in zip(items, self._ledger.give(lane, items, self._now), strict=True):
-                end = self._view.expected_end(lane, item)
-                starts.append(Start(*self._named(item, lane), run.attempt, run.batch, end))
+                times = self._view.expected_times(item, lane)
+                starts.append(Start(*self._named(item, lane), run.attempt, run.batch, *times))
         return starts
 
     # -- what happens to tasks and jobs ------------------------------------------------------------

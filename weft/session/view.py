@@ -56,8 +56,8 @@ class View(Protocol):
     def withdraw(self, number: int) -> None:
         """A job is given up: none of its tasks waits or will."""
 
-    def delay(self, lane: int, by: float) -> None:
-        """What a lane runs began later than it was decided."""
+    def begin(self, item: int, lane: int, time: float, late: float) -> None:
+        """A task runs; ``late``: by how much later than decided its batch began."""
 
     def free(self, lane: int, time: float) -> None:
         """The last task of its batch has left a lane."""
@@ -89,8 +89,8 @@ class View(Protocol):
     def is_over(self, number: int) -> bool:
         """Whether a job is done, expired or given up."""
 
-    def expected_end(self, lane: int, item: int) -> float:
-        """When a task that was started is expected to end."""
+    def expected_times(self, item: int, lane: int) -> tuple[float, float]:
+        """When a task that was decided is expected to start and to end."""
 
     def wake_at(self) -> float | None:
         """When to ask again if nothing happens before."""
