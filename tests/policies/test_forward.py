@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,3 +129,16 @@ print([name for name in ("torch", "numba", "pydantic", "safetensors", "pickle5")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["(3,)", "[]"]
+
+
+def test_clone_decides_alike_in_another_thread():
+    policy = MlpPolicy(net_of(PAPER).weights(), PAPER)
+    observation, mask = some_inputs(PAPER, 300)
+
+    def decide_all(one: MlpPolicy) -> np.ndarray:
+        return np.stack([one.decide(o, m) for o, m in zip(observation, mask, strict=True)])
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(decide_all, [policy.clone() for _ in range(4)]))
+    alone = decide_all(policy)
+    assert all(np.array_equal(actions, alone) for actions in found)

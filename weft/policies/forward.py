@@ -32,7 +32,7 @@ class MlpPolicy:
     def __init__(
         self, weights: Mapping[str, Array], architecture: Architecture, card: Card | None = None
     ) -> None:
-        known = check_weights(weights, architecture)
+        self._weights = known = check_weights(weights, architecture)
         self.architecture = architecture
         self.card = card
         names = [f"policy.{i}" for i in range(len(architecture.hidden))]
@@ -59,6 +59,10 @@ class MlpPolicy:
         self._flat = np.empty(self._out.shape[0], np.float32)  # (H * K,)
         self._logits = self._flat.reshape(self._shape)  # (H, K)
         self._barred = np.empty(self._shape, np.bool_)  # (H, K)
+
+    def clone(self) -> MlpPolicy:
+        """The same policy with buffers of its own, for another thread."""
+        return MlpPolicy(self._weights, self.architecture, self.card)
 
     @classmethod
     def load(cls, path: str | Path) -> MlpPolicy:

@@ -20,8 +20,10 @@ class Start(NamedTuple):
     """1 for the first."""
     batch: int
     """Tasks with the same number run together, as one."""
+    expected_start: float
+    """When its data should be there."""
     expected_end: float
-    """When its device should be free again, by the problem's run times."""
+    """When it should end, by the problem's run times; with the others of its batch."""
 
 
 class Cancel(NamedTuple):

@@ -1,14 +1,13 @@
 """The queue view, decision by decision: a rule or a policy acts on what it is told.
 
-A view knows jobs by number, tasks by item (``job * max_nodes + node``) and devices by lane, one per
-slot. It checks nothing: :class:`weft.session.Session` does, and gives everything its name.
+Items are the kernel's, ``job * max_nodes + node``; a device has one lane per slot.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ from weft.model.graph import Bools
 from weft.model.problem import Problem
 from weft.policies.learned import Learned
 from weft.schedulers.dispatch import Dispatcher, fifo, refuse_stream
+from weft.session.messages import Name
+from weft.session.view import Started
 from weft.sim.events import EXPIRED, IN_SYSTEM, LAST_DONE, LAST_KIND, NEXT_JOB, NOW, State
 from weft.sim.jit import announce
 from weft.sim.live import (
@@ -34,8 +35,6 @@ from weft.sim.streams import Rules, compile_stream, edge_probabilities, new_stat
 
 FIRST_ROOM = 64
 """Room for so many jobs and waiting tasks; twice as much whenever that is too little."""
-Started = list[tuple[int, list[int]]]
-"""Lane and items of every batch that starts."""
 _COLUMNS = (
     "free_at", "running_kind", "running_size", "device_busy", "device_batches", "device_tasks", "seen",
     "count", "total",
@@ -50,9 +49,10 @@ class QueueView:
         _refuse(problem, rules, chooser)
         announce()
         self.problem = problem
+        self.lane_device = np.repeat(np.arange(problem.cluster.num_devices), problem.cluster.slots)
         self.stream = compile_stream(problem, rules)._replace(peeks=False)
         self._counted = self.stream._replace(peeks=True)
-        self._chooser = chooser
+        self._chooser = chooser.clone() if isinstance(chooser, Learned) else chooser
         dispatcher = chooser if isinstance(chooser, Dispatcher) else fifo
         seeds = np.array([seed], np.int64)
         self._rule = self._acting = dispatcher.rule(problem, self.stream, seeds)
@@ -80,19 +80,35 @@ class QueueView:
             digest.update(np.asarray(value).tobytes())
         return digest.hexdigest()
 
+    # -- jobs and tasks ----------------------------------------------------------------------------
+
+    def number(self, job: Name) -> int:
+        """Jobs are numbered as they arrive, whatever they are called."""
+        return int(self._state.count[0, NEXT_JOB])
+
+    def template(self, number: int) -> int:
+        """All jobs repeat the one of the problem."""
+        return 0
+
+    def items(self, number: int) -> range:
+        """Items of all tasks of a job."""
+        return range(number * self.max_nodes, (number + 1) * self.max_nodes)
+
+    def place(self, item: int) -> tuple[int, int]:
+        """Number of the job and node of an item."""
+        return divmod(item, self.max_nodes)
+
     # -- events ------------------------------------------------------------------------------------
 
     def pass_time(self, time: float) -> None:
         """Set the clock."""
         self._state.total[0, NOW] = time
 
-    def arrive(self, time: float) -> int:
-        """The next job enters; returns its number."""
-        job = int(self._state.count[0, NEXT_JOB])
-        self._make_room(job)
-        self._state.arrival[0, job] = time
+    def arrive(self, number: int, time: float) -> None:
+        """The next job enters."""
+        self._make_room(number)
+        self._state.arrival[0, number] = time
         tell_arrival(self.stream, self._state, 0)
-        return job
 
     def count_outcome(self, item: int, edges: Sequence[int]) -> None:
         """The branches of a task are known: count them in the running estimates."""
@@ -108,42 +124,45 @@ class QueueView:
         tell_end(self._counted if is_counted else self.stream, self._state, 0, item)
         return was_open and not np.isnan(finish[0, job])
 
-    def requeue(self, item: int) -> None:
+    def fail(self, item: int) -> None:
         """A task that did not end waits again."""
         self._make_queue_room()
         queue_again(self.stream, self._state, 0, item)
 
-    def withdraw(self, job: int) -> None:
+    def withdraw(self, number: int) -> None:
         """A job is given up: none of its tasks waits or will."""
         s = self._state
         for kind in range(s.queued.shape[1]):
             waiting = s.queue[0, kind, : s.queued[0, kind]].tolist()
-            kept = [item for item in waiting if item // self.max_nodes != job]
+            kept = [item for item in waiting if item // self.max_nodes != number]
             if len(kept) < len(waiting):
                 self._fill_queue(kind, kept)
-        s.open_tasks[0, job % s.open_tasks.shape[1]] = 0
-        if np.isnan(s.finish[0, job]):
-            s.finish[0, job] = s.total[0, NOW]
+        s.open_tasks[0, number % s.open_tasks.shape[1]] = 0
+        if np.isnan(s.finish[0, number]):
+            s.finish[0, number] = s.total[0, NOW]
             s.count[0, IN_SYSTEM] -= 1
 
-    def delay(self, lane: int, by: float) -> None:
-        """What a lane runs began later than it was decided."""
-        self._state.free_at[0, lane] += by
+    def begin(self, item: int, lane: int, time: float, late: float) -> None:
+        """A task runs; if its batch began late, its lane is free the later."""
+        if late > 0:
+            self._state.free_at[0, lane] += late
 
     def free(self, lane: int, time: float) -> None:
         """A lane can start again."""
         self.is_busy[lane] = False
         self._state.free_at[0, lane] = min(self._state.free_at[0, lane], time)
 
-    def lose(self, lanes: Iterable[int]) -> None:
-        """Lanes are gone."""
+    def lose(self, lanes: Sequence[int], items: Sequence[int]) -> None:
+        """Lanes are gone; these items, which ran there, wait again."""
         for lane in lanes:
             self.is_lost[lane], self.is_busy[lane] = True, False
             self.stream.batch[lane], self.stream.can_run[lane] = 0, False
             self._state.free_at[0, lane], self._state.running_kind[0, lane] = np.inf, -1
+        for item in items:
+            self.fail(item)
         self._adapt()
 
-    def join(self, lanes: Iterable[int], time: float) -> None:
+    def join(self, lanes: Sequence[int], time: float) -> None:
         """Lanes are back, and free."""
         for lane in lanes:
             self.is_lost[lane] = False
@@ -199,9 +218,9 @@ class QueueView:
         """Tasks in all queues."""
         return int(self._state.queued.sum())
 
-    def expected_end(self, lane: int) -> float:
-        """When what a lane runs is expected to end."""
-        return float(self._state.free_at[0, lane])
+    def expected_times(self, item: int, lane: int) -> tuple[float, float]:
+        """From now until the lane is free."""
+        return float(self._state.total[0, NOW]), float(self._state.free_at[0, lane])
 
     def wake_at(self) -> float | None:
         """When to ask again if nothing happens: a block ends, or a waiting task expires."""
@@ -221,9 +240,9 @@ class QueueView:
         """Jobs that have expired so far."""
         return int(self._state.count[0, EXPIRED])
 
-    def is_over(self, job: int) -> bool:
+    def is_over(self, number: int) -> bool:
         """Whether a job is done, expired or given up."""
-        return not np.isnan(self._state.finish[0, job])
+        return not np.isnan(self._state.finish[0, number])
 
     # -- room --------------------------------------------------------------------------------------
 
@@ -304,7 +323,7 @@ class QueueView:
             rule.state[0], rule.last[0] = word, last
         self.is_busy[:] = stored["is_busy"]
         is_lost = np.array(stored["is_lost"], np.bool_)
-        self.lose(np.flatnonzero(is_lost).tolist())
+        self.lose(np.flatnonzero(is_lost).tolist(), ())
 
     def _restore_jobs(self, stored: Mapping[str, Any]) -> None:
         num_jobs = int(self._state.count[0, NEXT_JOB])

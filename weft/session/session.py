@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
-
-import numpy as np
 
 from weft import catalog
 from weft.errors import InputError
 from weft.model.problem import Problem
+from weft.model.stream import StreamCase
 from weft.policies.learned import Learned
-from weft.scenarios.streams import StreamCase
 from weft.schedulers.dispatch import Dispatcher
 from weft.session.ledger import Ledger, Run
 from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, Name, Start
-from weft.session.names import Names
-from weft.session.queue_view import QueueView, Started
+from weft.session.names import DeviceNames, TaskNames
+from weft.session.queue_view import QueueView
+from weft.session.view import Started, View
+from weft.session.wire import arguments_of
+from weft.sim.env import rules_of
 from weft.sim.streams import Rules
 
 SCHEMA = "weft/session/1"
 MAX_ATTEMPTS = 3
-
-
-def rules_of(case: StreamCase) -> Rules:
-    """The rules of the game of a scenario's stream."""
-    return Rules(case.expiry, case.idle_block, case.forget, case.peeks, case.tracked)
 
 
 class Session:
@@ -60,23 +57,25 @@ class Session:
         rules: Rules | None = None,
         max_attempts: int = MAX_ATTEMPTS,
     ) -> None:
+        chooser = catalog.chooser(scheduler) if isinstance(scheduler, str) else scheduler
         if isinstance(problem, StreamCase):
-            rules = rules or rules_of(problem)
+            rules = rules or rules_of(problem, chooser.sight if isinstance(chooser, Learned) else None)
             problem = problem.problem
         if type(max_attempts) is not int or max_attempts < 1:
             raise InputError(f"expected a whole number >= 1, got {max_attempts!r}", field="max_attempts")
-        chooser = catalog.chooser(scheduler) if isinstance(scheduler, str) else scheduler
-        self.problem, self._lookup = problem, Names(problem)
+        self.problem = problem
         self.scheduler = scheduler if isinstance(scheduler, str) else chooser.name
         self.seed, self.max_attempts = seed, max_attempts
-        self._view = QueueView(problem, rules or Rules(), chooser, seed)
+        self._view: View = QueueView(problem, rules or Rules(), chooser, seed)
+        self._devices = DeviceNames(problem.cluster, self._view.lane_device)
+        self._graphs: dict[int, TaskNames] = {}
         self._now = -math.inf
         self._is_closed = False
         self._jobs: dict[Name, int] = {}
-        self._names: list[Name] = []
+        self._names: dict[int, Name] = {}
         self._ended: dict[int, str] = {}
         self._open: dict[int, None] = {}
-        self._ledger = Ledger(len(self._lookup.lane_names))
+        self._ledger = Ledger(len(self._devices.of_lane))
         self._news: tuple[list[Cancel], list[End]] = ([], [])
 
     @property
@@ -105,11 +104,10 @@ class Session:
             raise InputError(f"job {job!r} has arrived before", field="arrived.job")
         if self._is_closed:
             raise InputError("no job was to come after closed", field="arrived.job")
+        number = self._view.number(job)
         self._pass_time(time)
-        number = self._view.arrive(time)
-        self._jobs[job] = number
-        self._names.append(job)
-        self._open[number] = None
+        self._jobs[job], self._names[number], self._open[number] = number, job, None
+        self._view.arrive(number, time)
 
     def closed(self, time: float) -> None:
         """No more jobs will arrive: a rule that waits for company may now start without."""
@@ -131,12 +129,9 @@ class Session:
         item, run = self._find("started", job, task, device, time, attempt)
         if run.is_started:
             raise InputError(f"task {task!r} of job {job!r} was started before", field="started.task")
-        node = item % self._view.max_nodes
-        edges = [] if branch is None else self._lookup.edges("started", node, branch)
+        edges = [] if branch is None else self._edges("started", item, branch)
         self._pass_time(time)
-        late = self._ledger.begin(run, time)
-        if late > 0:
-            self._view.delay(run.lane, late)
+        self._view.begin(item, run.lane, time, self._ledger.begin(run, time))
         if branch is not None and not run.is_dropped:
             run.is_counted = True
             self._view.count_outcome(item, edges)
@@ -153,14 +148,13 @@ class Session:
     ) -> None:
         """A task has ended well; ``branch`` names the task that follows, one for each of its branches."""
         item, run = self._find_started("finished", job, task, device, time, attempt)
-        edges = self._lookup.edges("finished", item % self._view.max_nodes, branch)
+        edges = self._edges("finished", item, branch)
         self._pass_time(time)
         self._leave(item, run, time)
         if run.is_dropped:
             return
-        number = item // self._view.max_nodes
         if self._view.end(item, edges, is_counted=run.is_counted):
-            self._end_job(number, DONE, time)
+            self._end_job(self._view.place(item)[0], DONE, time)
 
     def failed(self, job: Name, task: Name, device: Name, time: float, *, attempt: int | None = None) -> None:
         """A task has ended badly, or could not be started: it waits again, or its job fails with it."""
@@ -170,9 +164,9 @@ class Session:
         if run.is_dropped:
             return
         if self._ledger.count_try(item, run, has_failed=True) < self.max_attempts:
-            self._view.requeue(item)
+            self._view.fail(item)
         else:
-            self._give_up(item // self._view.max_nodes, time)
+            self._give_up(item, time)
 
     def vacated(self, job: Name, task: Name, device: Name, time: float) -> None:
         """The device of a started task can take other work, though the end was not told yet."""
@@ -184,24 +178,28 @@ class Session:
     def device_lost(self, device: Name, time: float) -> None:
         """A device is gone; what it ran waits again."""
         self._check_time("device_lost", time)
-        lanes = self._lookup.lanes("device_lost", device)
+        lanes = self._devices.lanes("device_lost", device)
         if self._view.is_lost[lanes[0]]:
             raise InputError(f"device {device!r} was lost before", field="device_lost.device")
         self._pass_time(time)
-        self._view.lose(lanes)
-        for item, run in self._ledger.lose(lanes):
-            if not run.is_dropped:
-                self._ledger.count_try(item, run, has_failed=False)
-                self._view.requeue(item)
+        lost = [(item, run) for item, run in self._ledger.lose(lanes) if not run.is_dropped]
+        for item, run in lost:
+            self._ledger.count_try(item, run, has_failed=False)
+        self._view.lose(lanes, [item for item, _ in lost])
 
     def device_joined(self, device: Name, time: float) -> None:
         """A device that was lost is back, and free."""
         self._check_time("device_joined", time)
-        lanes = self._lookup.lanes("device_joined", device)
+        lanes = self._devices.lanes("device_joined", device)
         if not self._view.is_lost[lanes[0]]:
             raise InputError(f"device {device!r} is there already", field="device_joined.device")
         self._pass_time(time)
         self._view.join(lanes, time)
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """An event as plain data: its name under ``event`` and its fields."""
+        name, given = arguments_of(event)
+        getattr(self, name)(**given)
 
     # -- decisions ---------------------------------------------------------------------------------
 
@@ -230,9 +228,9 @@ class Session:
     def _starts(self, started: Started) -> list[Start]:
         starts = []
         for lane, items in started:
-            end = self._view.expected_end(lane)
             for item, run in zip(items, self._ledger.give(lane, items, self._now), strict=True):
-                starts.append(Start(*self._named(item, lane), run.attempt, run.batch, end))
+                times = self._view.expected_times(item, lane)
+                starts.append(Start(*self._named(item, lane), run.attempt, run.batch, *times))
         return starts
 
     # -- what happens to tasks and jobs ------------------------------------------------------------
@@ -245,10 +243,13 @@ class Session:
         if self._ledger.leave(item):
             self._view.free(run.lane, time)
 
-    def _give_up(self, number: int, time: float) -> None:
+    def _give_up(self, failed: int, time: float) -> None:
+        """The job of this item fails with it."""
+        number, _ = self._view.place(failed)
         self._view.withdraw(number)
+        items = self._view.items(number)
         for item, run in self._ledger.runs.items():
-            if item // self._view.max_nodes == number:
+            if item in items:
                 run.is_dropped = True
                 self._news[0].append(Cancel(*self._named(item, run.lane), run.attempt))
         if number in self._open:
@@ -258,17 +259,27 @@ class Session:
         del self._open[number]
         self._ended[number] = outcome
         self._news[1].append(End(self._names[number], outcome, time))
-        first = number * self._view.max_nodes
-        self._ledger.forget(range(first, first + self._view.max_nodes))
+        self._ledger.forget(self._view.items(number))
 
     def _named(self, item: int, lane: int) -> tuple[Name, str, str]:
-        number, node = divmod(item, self._view.max_nodes)
-        return self._names[number], self._lookup.tasks[node], self._lookup.lane_names[lane]
+        number, node = self._view.place(item)
+        return self._names[number], self._tasks(number).of_node[node], self._devices.of_lane[lane]
+
+    def _tasks(self, number: int) -> TaskNames:
+        """Names of the tasks of a job."""
+        template = self._view.template(number)
+        if template not in self._graphs:
+            self._graphs[template] = TaskNames(self.problem.jobs[template].graph)
+        return self._graphs[template]
+
+    def _edges(self, event: str, item: int, branch: Name | Sequence[Name] | None) -> list[int]:
+        number, node = self._view.place(item)
+        return self._tasks(number).edges(event, node, branch)
 
     # -- checks ------------------------------------------------------------------------------------
 
     def _check_time(self, event: str, time: float) -> None:
-        if not isinstance(time, int | float | np.floating) or not math.isfinite(time):
+        if not isinstance(time, Real) or not math.isfinite(time):
             raise InputError(f"expected a finite number, got {time!r}", field=f"{event}.time")
         if time < self._now:
             raise InputError(f"expected a time >= {self._now:g}, got {time:g}", field=f"{event}.time")
@@ -280,15 +291,16 @@ class Session:
         self._check_time(event, time)
         if type(job) not in (str, int) or job not in self._jobs:
             raise InputError(f"no job {job!r} has arrived", field=f"{event}.job")
-        item = self._jobs[job] * self._view.max_nodes + self._lookup.node(event, task)
-        lanes = self._lookup.lanes(event, device)
+        number = self._jobs[job]
+        item = self._view.items(number)[self._tasks(number).node(event, task)]
+        lanes = self._devices.lanes(event, device)
         run = self._ledger.runs.get(item)
         if run is None:
-            state = self._ended.get(self._jobs[job])
+            state = self._ended.get(number)
             why = "is not running" if state is None else f"is not running: the job is {state}"
             raise InputError(f"task {task!r} of job {job!r} {why}", field=f"{event}.task")
         if run.lane not in lanes:
-            where = self._lookup.lane_names[run.lane]
+            where = self._devices.of_lane[run.lane]
             raise InputError(
                 f"task {task!r} of job {job!r} was given to {where!r}, not to {device!r}",
                 field=f"{event}.device",
@@ -320,7 +332,7 @@ class Session:
             "fingerprint": self._view.fingerprint,
             "now": self._now if math.isfinite(self._now) else None,
             "is_closed": self._is_closed,
-            "jobs": list(self._names),
+            "jobs": [[name, number] for name, number in self._jobs.items()],
             "open": list(self._open),
             "ended": list(self._ended.items()),
             "ledger": self._ledger.snapshot(),
@@ -360,8 +372,8 @@ class Session:
     def _resume(self, stored: Mapping[str, Any]) -> None:
         self._now = -math.inf if stored["now"] is None else float(stored["now"])
         self._is_closed = bool(stored["is_closed"])
-        self._names = list(stored["jobs"])
-        self._jobs = {name: number for number, name in enumerate(self._names)}
+        self._jobs = {name: int(number) for name, number in stored["jobs"]}
+        self._names = {number: name for name, number in self._jobs.items()}
         self._open = {int(number): None for number in stored["open"]}
         self._ended = {int(number): str(outcome) for number, outcome in stored["ended"]}
         cancels, ended = stored["news"]

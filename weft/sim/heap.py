@@ -39,3 +39,66 @@ def pop_event(times: Floats, tasks: Ints, size: int) -> int:
         at = child
     times[at], tasks[at] = time, task
     return size
+
+
+@inlined
+def _goes_first(key: Floats, i: int, j: int) -> bool:
+    return key[i] < key[j] or (key[i] == key[j] and i < j)
+
+
+@inlined
+def _rise(heap: Ints, place: Ints, key: Floats, base: int, at: int) -> int:
+    """Move the item at ``at`` towards the head; returns where it ends up."""
+    i = heap[base + at]
+    while at > 0:
+        up = (at - 1) >> 1
+        j = heap[base + up]
+        if not _goes_first(key, i, j):
+            break
+        heap[base + at] = j
+        place[j] = at
+        at = up
+    heap[base + at] = i
+    place[i] = at
+    return at
+
+
+@inlined
+def _sink(heap: Ints, place: Ints, key: Floats, base: int, size: int, at: int) -> None:
+    i = heap[base + at]
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and _goes_first(key, heap[base + child + 1], heap[base + child]):
+            child += 1
+        j = heap[base + child]
+        if not _goes_first(key, j, i):
+            break
+        heap[base + at] = j
+        place[j] = at
+        at = child
+    heap[base + at] = i
+    place[i] = at
+
+
+@inlined
+def push_keyed(heap: Ints, place: Ints, key: Floats, base: int, size: int, i: int) -> int:
+    """Add i to the indexed heap ``heap[base : base + size]`` ordered by (key, i); returns the new size.
+
+    ``place[i]`` is where i stands in its heap, -1: in none.
+    """
+    heap[base + size] = i
+    _rise(heap, place, key, base, size)
+    return size + 1
+
+
+@inlined
+def remove_keyed(heap: Ints, place: Ints, key: Floats, base: int, size: int, i: int) -> int:
+    """Take i out of its indexed heap, wherever it stands; returns the new size."""
+    at = place[i]
+    place[i] = -1
+    size -= 1
+    if at < size:
+        heap[base + at] = heap[base + size]
+        at = _rise(heap, place, key, base, at)
+        _sink(heap, place, key, base, size, at)
+    return size

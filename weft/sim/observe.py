@@ -37,7 +37,9 @@ class Sight(NamedTuple):
     graph: bool = False  # what a graph net needs instead of all these blocks
     room_kinds: int = 0  # graph: least number of kinds there is room for
     room_devices: int = 0  # graph: least number of devices there is room for
-    forget: float = 0.0  # weight of older outcomes in the estimates, per new one; 0: as the stream's rules say
+    forget: float = (
+        0.0  # weight of older outcomes in the estimates, per new one; 0: as the stream's rules say
+    )
 
 
 def num_features(sight: Sight, num_kinds: int, num_devices: int, num_branches: int) -> int:

@@ -1,0 +1,102 @@
+"""What a session asks of a view: the queue view and the task view are two.
+
+A view knows jobs by number, tasks by item, places of work by lane. It checks nothing but the names
+of jobs: the session does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from weft.model.graph import Bools, Ints
+from weft.session.messages import Name
+
+Started = list[tuple[int, list[int]]]
+"""Lane and items of every batch that starts."""
+
+
+class View(Protocol):
+    """Jobs and devices under one scheduler, told event by event."""
+
+    lane_device: Ints  # (num_lanes,)
+    is_lost: Bools  # (num_lanes,)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of graphs, devices and rules of the game."""
+
+    def number(self, job: Name) -> int:
+        """Number of a job about to arrive; InputError if no job of this name can."""
+
+    def template(self, number: int) -> int:
+        """Which job of the problem this one repeats."""
+
+    def items(self, number: int) -> range:
+        """Items of all tasks of a job, in the order of its graph."""
+
+    def place(self, item: int) -> tuple[int, int]:
+        """Number of the job and node of an item."""
+
+    def pass_time(self, time: float) -> None:
+        """Set the clock."""
+
+    def arrive(self, number: int, time: float) -> None:
+        """A job enters."""
+
+    def count_outcome(self, item: int, edges: Sequence[int]) -> None:
+        """Which edges a running task will take is known already."""
+
+    def end(self, item: int, edges: Sequence[int], *, is_counted: bool) -> bool:
+        """A task has ended and takes these of its edges; returns whether its job is done with it."""
+
+    def fail(self, item: int) -> None:
+        """A running task came to nothing: it waits again."""
+
+    def withdraw(self, number: int) -> None:
+        """A job is given up: none of its tasks waits or will."""
+
+    def begin(self, item: int, lane: int, time: float, late: float) -> None:
+        """A task runs; ``late``: by how much later than decided its batch began."""
+
+    def free(self, lane: int, time: float) -> None:
+        """The last task of its batch has left a lane."""
+
+    def lose(self, lanes: Sequence[int], items: Sequence[int]) -> None:
+        """Lanes are gone; these items, which ran there, wait again."""
+
+    def join(self, lanes: Sequence[int], time: float) -> None:
+        """Lanes are back, and free."""
+
+    def decide(self) -> Started:
+        """What the scheduler starts now."""
+
+    def decide_anyhow(self) -> Started:
+        """The first start that is possible, for when the scheduler would wait for ever."""
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether a lane is free and a task waits."""
+
+    @property
+    def num_waiting(self) -> int:
+        """Tasks that wait."""
+
+    @property
+    def num_expired(self) -> int:
+        """Jobs that have expired so far."""
+
+    def is_over(self, number: int) -> bool:
+        """Whether a job is done, expired or given up."""
+
+    def expected_times(self, item: int, lane: int) -> tuple[float, float]:
+        """When a task that was decided is expected to start and to end."""
+
+    def wake_at(self) -> float | None:
+        """When to ask again if nothing happens before."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that changes, as plain data."""
+
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        """Go back to a snapshot; whatever does not fit raises a KeyError, TypeError or ValueError."""

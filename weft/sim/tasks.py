@@ -1,0 +1,267 @@
+"""The task view of the event kernel: every task is dispatched on its own, with links and capacities.
+
+``Tasks`` is what a scheduler may know of a batch of problems, ``Facts`` what happens in them,
+``TaskState`` all that changes. The batch is flat: environment b owns tasks ``task_ptr[b]`` up to
+``task_ptr[b + 1]``, likewise jobs, devices, pools and rows. A row is one execution of a task.
+
+Here are the arrays and the small steps on them; what can happen is in ``task_moves``, who decides in
+``task_rules``, how arrays are made in ``task_layout``.
+
+Links follow HEFT: data leaves when the parent ends, nothing contends, a device keeps its own data.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.model.graph import Bools, Floats, Ints
+from weft.sim.heap import push_event, push_keyed, remove_keyed
+from weft.sim.jit import inlined
+
+TAKEN = 1 << 40
+"""Added to the count of open edges of a task once one of its edges is taken."""
+SLACK = 1e-9
+"""Relative slack of a capacity check, for demands that are not whole numbers."""
+
+# TaskState.status: of tasks
+UNBORN, READY, STARTED, DONE, SKIPPED, EXPIRED = range(6)
+# TaskState.row_status: of rows
+PLANNED, RUNNING, ENDED, ABORTED, CANCELLED = range(5)
+# columns of TaskState.count
+NUM_STARTED, NUM_DONE, NUM_EXPIRED, NUM_MISSED, NUM_EVENTS, NUM_ASKED = range(6)
+NUM_COUNTS = 6
+
+
+class Tasks(NamedTuple):
+    """What a scheduler may know; classes and link groups are numbered within their environment."""
+
+    task_ptr: Ints  # (num_envs + 1,)
+    job_ptr: Ints  # (num_envs + 1,)
+    device_ptr: Ints  # (num_envs + 1,)
+    pool_ptr: Ints  # (num_envs + 1,)
+    link_ptr: Ints  # (num_envs + 1,) first entry of the environment's link tables
+    num_groups: Ints  # (num_envs,)
+    run: Floats  # (num_tasks, max_classes) expected run time, infinite where it cannot run
+    job: Ints  # (num_tasks,)
+    demand: Floats  # (num_tasks, num_resources) slots first
+    num_in: Ints  # (num_tasks,)
+    succ_ptr: Ints  # (num_tasks + 1,)
+    succ: Ints  # (num_edges,)
+    succ_data: Floats  # (num_edges,)
+    pred_ptr: Ints  # (num_tasks + 1,)
+    pred: Ints  # (num_edges,)
+    pred_data: Floats  # (num_edges,)
+    pred_edge: Ints  # (num_edges,) place of the edge in ``succ``
+    job_task_ptr: Ints  # (num_jobs + 1,)
+    job_release: Floats  # (num_jobs,)
+    job_due: Floats  # (num_jobs,) infinite: never
+    job_order: Ints  # (num_jobs,) jobs of every environment by release
+    device_class: Ints  # (num_devices,)
+    group: Ints  # (num_devices,) link group
+    is_unary: Bools  # (num_devices,) whether the device runs one task at a time
+    capacity: Floats  # (num_devices, num_resources)
+    pool: Ints  # (num_devices,) devices of one pool differ in nothing but their number
+    pool_device_ptr: Ints  # (num_pools + 1,)
+    pool_devices: Ints  # (num_devices,)
+    number: Floats  # (num_devices,) the device's own number, the key of the heaps of free devices
+    allowed: Bools  # (num_jobs, max_devices) by number within the environment, or (0, 0): all
+    latency: Floats  # (num_links,)
+    inverse: Floats  # (num_links,) time per byte
+    drops_late: bool  # whether what has not started when its job is due is dropped
+
+
+class Facts(NamedTuple):
+    """What happens; a rule looks at ``taken`` only where the edge is settled."""
+
+    run: Floats  # (num_tasks, max_classes)
+    taken: Bools  # (num_edges,) in the order of ``Tasks.succ``
+    is_live: bool  # ends are reported from outside, not simulated
+
+
+class TaskState(NamedTuple):
+    """All that changes; a snapshot is a copy of the arrays."""
+
+    now: Floats  # (num_envs,)
+    wake: Floats  # (num_envs,) when a rule wants to be asked again; infinite: at events only
+    next_job: Ints  # (num_envs,) place in ``job_order`` of the job to be released next
+    status: Ints  # (num_tasks,)
+    open_edges: Ints  # (num_tasks,) unsettled edges, plus TAKEN
+    key: Floats  # (num_tasks,) ready tasks are ordered by it, smallest first; set by the rule
+    work: Floats  # (num_tasks,) what ``job_left`` counts; set by the rule
+    ready: Ints  # (num_tasks,) indexed heaps
+    place: Ints  # (num_tasks,)
+    num_ready: Ints  # (num_envs,)
+    stack: Ints  # (num_tasks,) buffer
+    job_open: Ints  # (num_jobs,) tasks that are neither done nor skipped
+    job_left: Floats  # (num_jobs,) work that has not started
+    job_finish: Floats  # (num_jobs,) NaN until all is done
+    is_expired: Bools  # (num_jobs,)
+    free: Floats  # (num_devices, num_resources)
+    is_up: Bools  # (num_devices,)
+    has_room: Bools  # (num_devices,) up, nothing reserved, a slot free
+    num_free: Ints  # (num_envs,) devices that have room
+    pool_heap: Ints  # (num_devices,) indexed heaps of unary devices that have room
+    pool_place: Ints  # (num_devices,)
+    pool_size: Ints  # (num_pools,)
+    running: Ints  # (num_devices,) first row that holds the device, -1: none
+    queue: Ints  # (num_devices,) first reserved row, -1: none
+    queue_end: Ints  # (num_devices,) last reserved row, -1: none
+    queued: Floats  # (num_devices,) expected run time of all that is reserved
+    dirty: Ints  # (num_devices,) devices whose queue is to be looked at
+    is_dirty: Bools  # (num_devices,)
+    num_dirty: Ints  # (num_envs,)
+    look_at: Floats  # (num_devices,) event at which the queue is looked at; infinite: none
+    row_ptr: Ints  # (num_envs + 1,)
+    num_rows: Ints  # (num_envs,)
+    row_task: Ints  # (max_rows,)
+    row_device: Ints  # (max_rows,)
+    row_start: Floats  # (max_rows,)
+    row_finish: Floats  # (max_rows,) infinite until it ends
+    row_expected: Floats  # (max_rows,) planned start while reserved, then expected finish
+    row_status: Ints  # (max_rows,)
+    first_row: Ints  # (num_tasks,) rows of one task form a list
+    next_row: Ints  # (max_rows,)
+    before: Ints  # (max_rows,) lists of the rows that hold, or wait for, one device
+    after: Ints  # (max_rows,)
+    event_time: Floats  # (max_events,) heaps by (time, item)
+    event_item: Ints  # (max_events,) row, then rows + device to look at, then rows + devices + job due
+    event_ptr: Ints  # (num_envs + 1,)
+    num_events: Ints  # (num_envs,)
+    count: Ints  # (num_envs, NUM_COUNTS)
+    overflow: Bools  # (num_envs,) rows or events ran out of room
+
+
+@inlined
+def may_use(w: Tasks, b: int, i: int, p: int) -> bool:
+    """Whether task i can and may run on device p at all."""
+    if w.run[i, w.device_class[p]] == np.inf:
+        return False
+    return w.allowed.shape[0] == 0 or w.allowed[w.job[i], p - w.device_ptr[b]]
+
+
+@inlined
+def fits(w: Tasks, s: TaskState, i: int, p: int) -> bool:
+    """Whether what task i needs is free on device p."""
+    has_all = True
+    for r in range(w.demand.shape[1]):
+        has_all = has_all and w.demand[i, r] <= s.free[p, r] + w.capacity[p, r] * SLACK
+    return has_all
+
+
+@inlined
+def arrival(w: Tasks, s: TaskState, b: int, k: int, data: float, p: int) -> float:
+    """When data of task k can be on device p, from the copy that is there first; infinite: not done."""
+    best = np.inf
+    row = s.first_row[k]
+    base, size, h = w.link_ptr[b], w.num_groups[b], w.group[p]
+    while row >= 0:
+        if s.row_status[row] == ENDED:
+            q = s.row_device[row]
+            there = s.row_finish[row]
+            if q != p:
+                link = base + w.group[q] * size + h
+                there += w.latency[link] + data * w.inverse[link]
+            best = min(best, there)
+        row = s.next_row[row]
+    return best
+
+
+@inlined
+def data_ready(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> float:
+    """When all data of a ready task is on device p."""
+    ready = w.job_release[w.job[i]]
+    for e in range(w.pred_ptr[i], w.pred_ptr[i + 1]):
+        k = w.pred[e]
+        if s.status[k] == DONE and f.taken[w.pred_edge[e]]:
+            ready = max(ready, arrival(w, s, b, k, w.pred_data[e], p))
+    return ready
+
+
+@inlined
+def add_event(w: Tasks, s: TaskState, b: int, time: float, item: int) -> None:
+    first, last = s.event_ptr[b], s.event_ptr[b + 1]
+    size = s.num_events[b]
+    if size >= last - first:
+        s.overflow[b] = True
+        return
+    s.num_events[b] = push_event(s.event_time[first:last], s.event_item[first:last], size, time, item)
+
+
+@inlined
+def mark(w: Tasks, s: TaskState, b: int, p: int) -> None:
+    """Have the queue of device p looked at."""
+    if not s.is_dirty[p]:
+        s.is_dirty[p] = True
+        s.dirty[w.device_ptr[b] + s.num_dirty[b]] = p
+        s.num_dirty[b] += 1
+
+
+@inlined
+def refresh(w: Tasks, s: TaskState, b: int, p: int) -> None:
+    """Bring ``has_room`` and the heap of free devices up to date."""
+    has_room = s.is_up[p] and s.queue[p] < 0 and s.free[p, 0] >= 1.0
+    if has_room == s.has_room[p]:
+        return
+    s.has_room[p] = has_room
+    s.num_free[b] += 1 if has_room else -1
+    if w.is_unary[p]:
+        pool = w.pool[p]
+        base, size = w.pool_device_ptr[pool], s.pool_size[pool]
+        if has_room:
+            s.pool_size[pool] = push_keyed(s.pool_heap, s.pool_place, w.number, base, size, p)
+        else:
+            s.pool_size[pool] = remove_keyed(s.pool_heap, s.pool_place, w.number, base, size, p)
+
+
+@inlined
+def unready(w: Tasks, s: TaskState, b: int, i: int) -> None:
+    """Take task i out of the heap of ready tasks, if it is there."""
+    if s.place[i] >= 0:
+        s.num_ready[b] = remove_keyed(s.ready, s.place, s.key, w.task_ptr[b], s.num_ready[b], i)
+
+
+@inlined
+def offer(w: Tasks, s: TaskState, b: int, i: int) -> None:
+    """Put task i into the heap of ready tasks."""
+    s.num_ready[b] = push_keyed(s.ready, s.place, s.key, w.task_ptr[b], s.num_ready[b], i)
+
+
+@inlined
+def new_row(s: TaskState, b: int, i: int, p: int) -> int:
+    """A row for task i on device p, or -1 where there is no room for one."""
+    row = s.row_ptr[b] + s.num_rows[b]
+    if row >= s.row_ptr[b + 1]:
+        s.overflow[b] = True
+        return -1
+    s.num_rows[b] += 1
+    s.row_task[row], s.row_device[row] = i, p
+    s.row_start[row], s.row_finish[row], s.row_expected[row] = np.inf, np.inf, 0.0
+    s.row_status[row] = PLANNED
+    s.next_row[row] = s.first_row[i]
+    s.first_row[i] = row
+    s.before[row] = -1
+    s.after[row] = -1
+    return row
+
+
+@inlined
+def link_row(s: TaskState, head: Ints, p: int, row: int) -> None:
+    """Put a row in front of the list of a device."""
+    s.before[row] = -1
+    s.after[row] = head[p]
+    if head[p] >= 0:
+        s.before[head[p]] = row
+    head[p] = row
+
+
+@inlined
+def unlink_row(s: TaskState, head: Ints, p: int, row: int) -> None:
+    """Take a row out of the list of a device."""
+    if s.before[row] >= 0:
+        s.after[s.before[row]] = s.after[row]
+    else:
+        head[p] = s.after[row]
+    if s.after[row] >= 0:
+        s.before[s.after[row]] = s.before[row]
