@@ -27,6 +27,7 @@ from weft.scenarios import StreamCase, scenario
 from weft.schedulers.dispatch import Dispatcher, act_all, begin_all, observe_all, refuse_stream
 from weft.sim.env import START, Setup
 from weft.sim.events import DECISIONS, EXPIRED, IDLES, State, Stream
+from weft.sim.graph_sight import GRAPH_VERSION
 from weft.sim.jit import announce
 from weft.sim.observe import Sight, feature_names, num_features
 from weft.sim.queue_rules import run_episodes
@@ -64,8 +65,8 @@ class Learned:
     waits: bool
     features: tuple[str, ...]
     """Names of what it observes; empty where the card does not say."""
-    shape: tuple[int, int, int]
-    """Number of features, devices and choices."""
+    shape: tuple[int, int, int] | None
+    """Number of features, devices and choices; None: it acts on any graph and cluster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,17 +126,24 @@ def chooser(name: str) -> Dispatcher | Learned:
 @cache
 def _learned(name: str) -> Learned:
     from weft.policies.checkpoint import load_policy
-    from weft.policies.forward import MlpPolicy
+    from weft.policies.graph_forward import policy_of
 
     weights, card = load_policy(name)
     shape = card.architecture
+    sight = _sight(card.training.get("sight", {}), name)
+    if sight.graph and card.feature_version != GRAPH_VERSION:
+        raise InputError(
+            f"expected a policy trained on features graph/{GRAPH_VERSION}, got graph/{card.feature_version}",
+            file=name,
+            field="feature_version",
+        )
     return Learned(
-        MlpPolicy(weights, shape, card),
+        policy_of(weights, card),
         name,
-        _sight(card.training.get("sight", {}), name),
+        sight,
         bool(card.training.get("waits", False)),
         card.features,
-        (shape.num_features, shape.num_heads, shape.num_choices),
+        None if sight.graph else (shape.num_features, shape.num_heads, shape.num_choices),
     )
 
 
@@ -278,6 +286,8 @@ def play(scheduler: str, case: StreamCase, seeds: Sequence[int]) -> Outcome:
 
 def _refuse_misfit(chosen: Learned, setup: Setup) -> None:
     """A policy acts only on what it was trained for: the same observation and the same choices."""
+    if chosen.shape is None:
+        return
     stream = compile_stream(setup.problem, setup.rules)
     num_devices, num_kinds = stream.can_run.shape
     names = feature_names(setup.sight, list(kind_names(setup.problem)), num_devices, num_branches(stream))
