@@ -20,6 +20,7 @@ from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.evaluation.benchmark import Progress, Sweep
+    from weft.evaluation.envelope import Ratio
     from weft.evaluation.evaluate import Evaluation, Summary
     from weft.evaluation.statistics import Comparison
     from weft.scenarios import Scenario
@@ -170,6 +171,7 @@ def _fields(found: Evaluation) -> dict[str, object]:
         "summary": [asdict(one) for one in found.summary],
         "comparisons": [one.to_dict() for one in found.comparisons],
         "claims": [one.to_dict() for one in claims(found)],
+        "envelopes": [asdict(one) for one in found.envelopes],
         "rows_hash": found.rows_hash,
     }
 
@@ -177,7 +179,9 @@ def _fields(found: Evaluation) -> dict[str, object]:
 def _show(found: Evaluation, out: Path | None) -> None:
     for cell in found.sweep.cells:
         _show_cell(found, cell.label)
-    samples = "seeds" if found.sweep.is_stream else "problems"
+    if found.envelopes:
+        _show_envelopes(found)
+    samples = "seeds" if found.sweep.has_seed_samples else "problems"
     output.say(f"* best mean; intervals are 95 %, over {samples}")
     if len(found.comparisons) > 1:
         num = len(found.comparisons)
@@ -203,6 +207,29 @@ def _show_claims(found: Evaluation) -> None:
         output.say("what the rows say, paired by seed:")
     for one in said:
         output.say(f"- {one.text}")
+
+
+def _show_envelopes(found: Evaluation) -> None:
+    """How far each scheduler is from the best rule of every problem, and from the best single one."""
+    single = {one.cell: one.single for one in found.envelopes}
+    for cell in found.sweep.cells:
+        numeric = ("against the envelope", "better on", f"against {single[cell.label]}")
+        table = output.table(
+            ["scheduler", *numeric], numeric, output.safe(f"ratios per problem {cell.label}")
+        )
+        for one in (one for one in found.envelopes if one.cell == cell.label):
+            share = f"{one.better_percent:.0f} %"
+            table.add_row(
+                one.scheduler, _distance(one.against_envelope), share, _distance(one.against_single)
+            )
+        output.show(table)
+    output.say("envelope: the best rule of each problem; the last column is the rule nearest to it over all")
+
+
+def _distance(ratio: Ratio) -> str:
+    if ratio.low_percent is None:
+        return f"{ratio.percent:+.1f} %"
+    return f"{ratio.percent:+.1f} % ({ratio.low_percent:+.1f} to {ratio.high_percent:+.1f})"
 
 
 def _show_cell(found: Evaluation, cell: str) -> None:
@@ -238,7 +265,7 @@ def _title(found: Evaluation, cell: str) -> str:
     sweep = found.sweep
     where = f", {cell}" if cell else ""
     seeds = f" x {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
-    if sweep.is_stream:
+    if sweep.has_seed_samples:
         return f"{sweep.cells[0].name}{where}: {output.count(sweep.num_samples, f'{sweep.split} seed')}"
     problems = output.count(sweep.num_problems, f"{sweep.split} problem")
     return f"{sweep.cells[0].name}{where}: {problems}{seeds}"

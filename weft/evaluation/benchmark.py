@@ -87,9 +87,14 @@ class Sweep:
         return self.cells[0].is_stream
 
     @property
+    def has_seed_samples(self) -> bool:
+        """Whether seeds are samples of their own: all streams of the scenario are of one problem."""
+        return self.cells[0].recipe.generator == "stream"
+
+    @property
     def num_samples(self) -> int:
-        """What statistics are over: problems, in a stream with every seed."""
-        return self.num_problems * (len(self.seeds) if self.is_stream else 1)
+        """What statistics are over: problems, in a stream of one problem with every seed."""
+        return self.num_problems * (len(self.seeds) if self.has_seed_samples else 1)
 
     @property
     def num_rows(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.evaluation.benchmark import Progress, Sweep, run
+from weft.evaluation.envelope import Envelope, envelopes
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.evaluation.statistics.distributions import t_quantile
 from weft.evaluation.store import Key, Row, open_sweep
@@ -80,6 +81,8 @@ class Evaluation:
     summary: tuple[Summary, ...]
     comparisons: tuple[Against, ...]
     rows_hash: str
+    envelopes: tuple[Envelope, ...] = ()
+    """Every scheduler against the best rule of each problem, where streams of many problems are run."""
 
     @property
     def faults(self) -> tuple[Row, ...]:
@@ -123,6 +126,18 @@ def evaluate(
         summarise(sweep, rows),
         compare(sweep, rows, metric, chosen),
         rows_hash,
+        _envelopes(sweep, rows, metric),
+    )
+
+
+def _envelopes(sweep: Sweep, rows: Sequence[Row], metric: str) -> tuple[Envelope, ...]:
+    if not sweep.is_stream or sweep.has_seed_samples:
+        return ()
+    means = problem_means(sweep, rows, metric)
+    return tuple(
+        one
+        for cell in sweep.cells
+        for one in envelopes(cell.label, [(name, means[cell.label, name]) for name in sweep.schedulers])
     )
 
 
@@ -162,13 +177,13 @@ def _summary(cell: str, scheduler: str, metric: str, values: Floats) -> Summary:
 def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[str, str], Floats]:
     """Per cell and scheduler the metric of every problem, averaged over seeds; problems in one order.
 
-    In a stream every seed of a problem is a workload, and so a sample of its own.
+    In a stream of one problem every seed is a workload, and so a sample of its own.
     """
     values: dict[tuple[str, str], dict[tuple[str, int], list[float]]] = {
         (cell.label, scheduler): {} for cell in sweep.cells for scheduler in sweep.schedulers
     }
     for row in rows:
-        sample = (row.problem, row.seed if sweep.is_stream else 0)
+        sample = (row.problem, row.seed if sweep.has_seed_samples else 0)
         values[row.cell, row.scheduler].setdefault(sample, []).append(float(getattr(row, metric)))
     return {
         key: np.array([np.mean(by_problem[name]) for name in sorted(by_problem)], dtype=np.float64)

@@ -1,7 +1,8 @@
 """A policy on disk: weights as safetensors, and a JSON card that says what they are.
 
 The card names the weights file, its SHA-256 and the architecture; every tensor is checked against
-them before it is used. Neither torch nor pickle is involved. Imports nothing of weft but ``errors``.
+them before it is used. Neither torch nor pickle is involved. Imports nothing of weft but ``errors`` and
+its neighbours.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
+from weft.policies.graph_architecture import GraphArchitecture
 from weft.policies.tensors import Array, decode_tensors, encode_tensors, read_bytes, sha256, write_atomic
 
 SCHEMA = "weft.policy/1"
@@ -97,7 +99,7 @@ class Card:
 
     name: str
     algorithm: str
-    architecture: Architecture
+    architecture: Architecture | GraphArchitecture
     feature_version: str = ""
     """Which layout of the observation the policy was trained on, e.g. ``queue/1``; empty: not recorded."""
     features: tuple[str, ...] = ()
@@ -130,7 +132,7 @@ class Card:
 
 
 def check_weights(
-    tensors: Mapping[str, Array], architecture: Architecture, file: str | None = None
+    tensors: Mapping[str, Array], architecture: Architecture | GraphArchitecture, file: str | None = None
 ) -> Weights:
     """The tensors in the order of the architecture, if names, shapes, dtypes and values are right."""
     shapes = architecture.shapes()
@@ -239,8 +241,10 @@ def _card(document: Mapping[str, object]) -> Card:
     )
 
 
-def _architecture(value: object) -> Architecture:
+def _architecture(value: object) -> Architecture | GraphArchitecture:
     known = _mapping(value, "architecture")
+    if "net" in known:
+        return _graph_architecture(known)
     hidden = known.get("hidden")
     if not isinstance(hidden, list):
         raise InputError(f"expected a list of widths, got {hidden!r}", field="architecture.hidden")
@@ -254,6 +258,15 @@ def _architecture(value: object) -> Architecture:
             is_autoregressive=_flag(known, "is_autoregressive"),
             critic=_text(known, "critic"),
         )
+    except InputError as error:
+        raise InputError(error.message, field=f"architecture.{error.field}") from None
+
+
+def _graph_architecture(known: Mapping[str, object]) -> GraphArchitecture:
+    names = ("world", "kind", "device", "pair", "hidden", "rounds")
+    try:
+        sizes = {name: _whole(known, name) for name in names}
+        return GraphArchitecture(**sizes, net=_text(known, "net"))
     except InputError as error:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 

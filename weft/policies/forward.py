@@ -39,7 +39,7 @@ class MlpPolicy:
         self._matrices = [_folded(known, name) for name in names]
         self._out = _folded(known, "policy.out")  # (H * K, hidden + 1)
         self._prefix = known.get("policy.prefix")  # (H * K, hidden)
-        self._activate = np.tanh if architecture.activation == "tanh" else _relu
+        self._activate = np.tanh if architecture.activation == "tanh" else relu
         self._shape = (architecture.num_heads, architecture.num_choices)
         self._make_buffers()
 
@@ -68,6 +68,8 @@ class MlpPolicy:
     def load(cls, path: str | Path) -> MlpPolicy:
         """The policy of a weights file or its card."""
         weights, card = load_policy(path)
+        if not isinstance(card.architecture, Architecture):
+            raise InputError("expected a multi-layer perceptron", file=str(path), field="architecture")
         return cls(weights, card.architecture, card)
 
     def decide(
@@ -94,14 +96,14 @@ class MlpPolicy:
         np.dot(self._out, self._last, out=self._flat)
         np.copyto(self._logits, _NEVER, where=self._barred)
         if rng is not None:
-            self._logits += _gumbel(rng, self._shape)
+            self._logits += gumbel(rng, self._shape)
         return self._logits.argmax(axis=1)
 
     def _decide_in_turn(self, prefix: Floats32, rng: np.random.Generator | None) -> Ints:
         """The choices of heads that see those before them, from the layers already computed."""
         matrix, source, hidden = self._outer
         before = np.dot(matrix, source)
-        noise = _gumbel(rng, self._shape) if rng is not None else None
+        noise = gumbel(rng, self._shape) if rng is not None else None
         actions = np.empty(self._shape[0], np.int64)
         for head, rows in enumerate(self._rows):
             self._activate(before, hidden)
@@ -122,7 +124,7 @@ class MlpPolicy:
         narrow: Narrow | None = None,
     ) -> Ints:  # (B, H)
         """Choices for many observations at once; ``mask`` is left as it is."""
-        noise = _gumbel(rng, mask.shape) if rng is not None else np.zeros((), np.float32)
+        noise = gumbel(rng, mask.shape) if rng is not None else np.zeros((), np.float32)
         if self._prefix is None and narrow is None:
             return np.where(mask, self.logits(observation) + noise, _NEVER).argmax(axis=2)
         before = self._before_last(observation)
@@ -182,10 +184,12 @@ def _affine(matrix: Floats32, inputs: Floats32) -> Floats32:
     return inputs @ matrix[:, :-1].T + matrix[:, -1]
 
 
-def _relu(values: Floats32, out: Floats32 | None = None) -> Floats32:
+def relu(values: Floats32, out: Floats32 | None = None) -> Floats32:
+    """The positive part."""
     return np.maximum(values, np.float32(0.0), out=out)
 
 
-def _gumbel(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats32:
+def gumbel(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats32:
+    """Noise that makes the greatest sum a draw from the softmax."""
     drawn = rng.standard_exponential(shape, np.float32)
     return -np.log(np.maximum(drawn, _LEAST, out=drawn))

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.model.graph import Bools, Ints
 from weft.model.problem import Problem
-from weft.policies.checkpoint import load_policy
+from weft.policies.checkpoint import Architecture, load_policy
 from weft.policies.forward import MlpPolicy
-from weft.sim.observe import FEATURE_VERSION, Sight, feature_names
+from weft.policies.graph_forward import policy_of
+from weft.sim.observe import FEATURE_VERSION, GRAPH_FEATURES, Sight, feature_names
 from weft.sim.streams import Rules, compile_stream, kind_names, num_branches
 
 Floats32 = npt.NDArray[np.float32]
@@ -53,8 +54,8 @@ class Learned:
     """Feature version; empty where the card does not say."""
     features: tuple[str, ...]
     """Names of what it observes; empty where the card does not say."""
-    shape: tuple[int, int, int]
-    """Number of features, devices and choices."""
+    shape: tuple[int, int, int] | None
+    """Number of features, devices and choices; None: it acts on any graph and cluster."""
     trained_at: float | None = None
     """The one probability it was trained at; None: many, or the card does not say."""
 
@@ -62,20 +63,23 @@ class Learned:
         """The same policy with buffers of its own: what is loaded once may decide in several threads."""
         return replace(self, policy=self.policy.clone()) if isinstance(self.policy, MlpPolicy) else self
 
-    def decide(self, observation: Floats32, mask: Bools) -> Ints:
+    def decide(self, observation: Floats32, mask: Bools, narrow: Narrow | None = None) -> Ints:
         """The best choice of every device for one observation (num_features,)."""
-        if isinstance(self.policy, MlpPolicy):
+        if isinstance(self.policy, MlpPolicy) and narrow is None:
             return self.policy.decide(observation, mask)
-        return self.policy.decide_batch(observation[None], mask[None])[0]
+        return self.policy.decide_batch(observation[None], mask[None], None, narrow)[0]
 
     def refuse_misfit(self, problem: Problem, rules: Rules) -> None:
         """A policy acts only on what it was trained for: the same observation and the same choices."""
-        if self.version not in ("", FEATURE_VERSION):
+        expected = GRAPH_FEATURES if self.sight.graph else FEATURE_VERSION
+        if self.version not in ("", expected):
             raise InputError(
-                f"trained on another feature version: expected {FEATURE_VERSION!r}, got {self.version!r}",
+                f"trained on another feature version: expected {expected!r}, got {self.version!r}",
                 file=self.name,
                 field="feature_version",
             )
+        if self.shape is None:
+            return
         stream = compile_stream(problem, rules)
         num_devices, num_kinds = stream.can_run.shape
         names = feature_names(self.sight, list(kind_names(problem)), num_devices, num_branches(stream))
@@ -102,14 +106,14 @@ def load_learned(name: str) -> Learned:
     weights, card = load_policy(name)
     shape = card.architecture
     return Learned(
-        MlpPolicy(weights, shape, card),
+        policy_of(weights, card),
         name,
         _sight(card.training.get("sight", {}), name),
         bool(card.training.get("waits", False)),
         bool(card.training.get("narrows", False)),
         card.feature_version,
         card.features,
-        (shape.num_features, shape.num_heads, shape.num_choices),
+        (shape.num_features, shape.num_heads, shape.num_choices) if isinstance(shape, Architecture) else None,
         _trained_at(card.training.get("recipe")),
     )
 

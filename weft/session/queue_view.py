@@ -19,6 +19,7 @@ from weft.policies.learned import Learned
 from weft.schedulers.dispatch import Dispatcher, fifo, refuse_stream
 from weft.session.messages import Name
 from weft.session.view import Started
+from weft.sim.env import Narrowing
 from weft.sim.events import EXPIRED, IN_SYSTEM, LAST_DONE, LAST_KIND, NEXT_JOB, NOW, State
 from weft.sim.jit import announce
 from weft.sim.live import (
@@ -31,7 +32,8 @@ from weft.sim.live import (
     tell_end,
     tell_outcome,
 )
-from weft.sim.streams import Rules, compile_stream, edge_probabilities, new_state
+from weft.sim.observe import num_features
+from weft.sim.streams import Rules, compile_stream, edge_probabilities, new_state, num_branches
 
 FIRST_ROOM = 64
 """Room for so many jobs and waiting tasks; twice as much whenever that is too little."""
@@ -67,7 +69,9 @@ class QueueView:
         self._action = np.zeros(num_lanes, np.int64)
         self._items = np.zeros((num_lanes, int(self.stream.batch.max(initial=1))), np.int64)
         self._sizes = np.zeros(num_lanes, np.int64)
-        width = chooser.shape[0] if isinstance(chooser, Learned) else 0
+        width = 0
+        if isinstance(chooser, Learned):
+            width = num_features(chooser.sight, num_kinds, num_lanes, num_branches(self.stream))
         self._observation = np.zeros(width, np.float32)
         self._mask = np.ones((num_lanes, num_kinds + 1), np.bool_)
 
@@ -193,7 +197,8 @@ class QueueView:
             s.free_at[0, self.is_lost] = s.total[0, NOW] + self._longest
         if not observe_due(self.stream, learned.sight, s, 0, self.is_busy, self._observation, self._mask):
             return []
-        self._action[:] = learned.decide(self._observation, self._mask)
+        narrow = Narrowing(self.stream, s) if learned.narrows else None
+        self._action[:] = learned.decide(self._observation, self._mask, narrow)
         act_on_choice(self.stream, s, 0, self._action, learned.waits, self._items, self._sizes)
         return self._started()
 

@@ -152,6 +152,7 @@ def new_state(
     num_devices, num_kinds = stream.can_run.shape
     max_nodes = int(np.diff(stream.graph_ptr).max())
     slots = min(slots, num_jobs)
+    room = min(room, num_jobs * int(np.bincount(stream.kind).max()))
     # a device may start again before all ends of its last batch at this same time are seen
     running = 2 * int(stream.batch.sum()) + 1
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from weft.errors import InputError, WeftError
 from weft.policies.checkpoint import Card, Weights
+from weft.policies.graphnet import GraphNet
 from weft.policies.mlp import Mlp, joint, log_probabilities, mask_bias
 from weft.policies.tensors import Array
 from weft.training.collect import BatchEnv, Bools, Episodes, Floats, Rule
@@ -87,9 +88,8 @@ class PPO:
         self.env, self.config, self.seed = env, config, seed
         self._rule = rule
         self._device = device_named(device)
-        architecture = config.architecture(env)
-        self._card = replace(card or Card("ppo", "ppo", architecture), architecture=architecture)
-        net = Mlp(architecture)
+        net = self._make_net()
+        self._card = replace(card or Card("ppo", "ppo", net.architecture), architecture=net.architecture)
         net.initialise(torch.Generator().manual_seed(seed))
         if start is not None:
             net.load_weights(start)
@@ -103,6 +103,10 @@ class PPO:
         self._ranges = np.repeat([[np.inf], [-np.inf]], env.num_features, 1)  # (2, F) least and greatest
         self.update = 0
         env.reset(seed)
+
+    def _make_net(self) -> Mlp | GraphNet:
+        """The net to train, without weights yet."""
+        return Mlp(self.config.architecture(self.env))
 
     @property
     def num_updates(self) -> int:
@@ -323,9 +327,13 @@ class PPO:
     def policy(self) -> tuple[Weights, Card]:
         """The weights as they are now, and what they are."""
         about = {"seed": self.seed, "samples": self.samples, "config": asdict(self.config)}
-        ranges = tuple((float(low), float(high)) for low, high in self._ranges.T) if self.update else ()
+        ranges = self._feature_ranges(self._ranges) if self.update else ()
         card = replace(self._card, ranges=ranges, training={**self._card.training, **about})
         return self.net.weights(), card
+
+    def _feature_ranges(self, ranges: Floats) -> tuple[tuple[float, float], ...]:
+        """Least and greatest value of every feature, from those (2, F) of the observation."""
+        return tuple((float(low), float(high)) for low, high in ranges.T)
 
     def state(self) -> dict[str, Array]:
         """Everything that the next update depends on."""

@@ -31,6 +31,8 @@ _TOP = (
     "reward",
     "waits",
     "narrows",
+    "problems",
+    "rules",
     "settings",
     "sight",
     "config",
@@ -53,9 +55,15 @@ class Recipe:
     config: PPOConfig
     narrows: bool = False
     """Whether devices choose one after another, each from what those before it have left."""
+    problems: int = 0
+    """How many problems of the scenario's training split a graph net learns on; 0: one, by an MLP."""
+    rules: tuple[str, ...] = ()
+    """Dispatchers whose best, problem by problem, is imitated first and sets the scale of rewards."""
 
     def setup(self) -> Setup:
-        """The stream as the environment takes it."""
+        """The stream as the environment takes it; of many problems the first."""
+        if self.problems:
+            return self.problem_setup(0)
         is_drawn = self.p_c == UNIFORM
         settings = dict(self.settings) if is_drawn else {**self.settings, "p_c": self.p_c}
         case = scenario(self.scenario, **settings).stream("train", 0)
@@ -66,9 +74,16 @@ class Recipe:
             varies=is_drawn,
         )
 
+    def problem_setup(self, index: int) -> Setup:
+        """The stream of one of many problems, as its graph says."""
+        case = scenario(self.scenario, **self.settings).stream("train", index)
+        return replace(setup_of(case, self.sight, waits=self.waits), reward=self.reward)
+
     def to_dict(self) -> dict[str, object]:
         """As plain JSON, for the run's record."""
+        many = {"problems": self.problems, "rules": list(self.rules)} if self.problems else {}
         return {
+            **many,
             "name": self.name,
             "scenario": self.scenario,
             "settings": dict(self.settings),
@@ -121,7 +136,7 @@ def _changed(document: dict[str, Any], changes: Mapping[str, object]) -> dict[st
     document = {**document, **{k: dict(document.get(k, {})) for k in ("settings", "sight", "config")}}
     config, sight = {f.name for f in fields(PPOConfig)}, set(Sight._fields)
     for key, value in changes.items():
-        if key in ("p_c", "reward", "waits", "narrows"):
+        if key in ("p_c", "reward", "waits", "narrows", "problems", "rules"):
             document[key] = value
         elif key in config:
             document["config"][key] = value
@@ -157,7 +172,22 @@ def _recipe(document: Mapping[str, Any]) -> Recipe:
         _sight(document["sight"]),
         _config(document["config"]),
         bool(document.get("narrows", False)),
+        *_many(document),
     )
+
+
+def _many(document: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
+    """How many problems, and the rules to imitate on them."""
+    problems, rules = document.get("problems", 0), document.get("rules", [])
+    if type(problems) is not int or problems < 0:
+        raise InputError(f"expected a whole number >= 0, got {problems!r}", field="problems")
+    if not isinstance(rules, list) or not all(isinstance(name, str) for name in rules):
+        raise InputError(f"expected a list of dispatchers, got {rules!r}", field="rules")
+    if problems and not rules:
+        raise InputError("expected at least one dispatcher to compare with", field="rules")
+    if problems and not document["sight"].get("graph", False):
+        raise InputError("expected graph = true: many problems need a graph net", field="sight.graph")
+    return problems, tuple(rules)
 
 
 def _sight(table: Mapping[str, Any]) -> Sight:

@@ -13,6 +13,9 @@ from weft.sim.streams import kind_names
 from weft.training.recipes import Recipe
 from weft.training.run import Outcome, Progress, Spec, open_run
 
+EVERY_MANY = 20
+"""Updates between checkpoints of a graph net: the state of many problems is large."""
+
 
 def card_of(recipe: Recipe, env: QueueEnv) -> Card:
     """What the trained policy sees and acts on."""
@@ -46,22 +49,31 @@ def train(
     device: str = "cpu",
     start: str | None = None,
     is_resumed: bool = False,
+    threads: int = 1,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Train a recipe to its end; ``start`` names weights to begin with."""
+    """Train a recipe to its end; ``start`` names weights to begin with.
+
+    Parameters
+    ----------
+    threads
+        Threads that step environments of many problems; the result is the same.
+    """
     try:
+        from weft.training.graph_ppo import graph_learner
         from weft.training.ppo import PPO
     except ImportError:
         raise MissingExtra("torch", "train", "training") from None
-    env = QueueEnv(recipe.setup(), recipe.config.num_envs, seed)
-    card = card_of(recipe, env)
-    weights = None
-    if start is not None:
-        weights, other = load_policy(start)
-        if other.features != card.features or other.choices != card.choices:
-            raise InputError("these weights see or choose something else than the recipe", file=start)
     spec = Spec("ppo", asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
+    weights, other = load_policy(start) if start is not None else (None, None)
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
+        if recipe.problems:
+            many = graph_learner(recipe, seed, device, weights, threads, on_notice)
+            return run.train(many, every=EVERY_MANY, on_progress=on_progress)
+        env = QueueEnv(recipe.setup(), recipe.config.num_envs, seed)
+        card = card_of(recipe, env)
+        if other is not None and (other.features != card.features or other.choices != card.choices):
+            raise InputError("these weights see or choose something else than the recipe", file=start)
         learner = PPO(env, recipe.config, seed=seed, device=device, start=weights, card=card)
         return run.train(learner, on_progress=on_progress)
