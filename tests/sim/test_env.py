@@ -189,6 +189,10 @@ def test_features_are_what_their_names_say():
 
 def reward_by_hand(env: QueueEnv, kind: str, before: np.ndarray, done_before: np.ndarray) -> float:
     """Reward of the last step of environment 0, from the state before and after."""
+    if kind == "mean-wait":
+        queued = env.state.queued[0]
+        jobs = np.concatenate([env.state.queue[0, k, :n] for k, n in enumerate(queued)]) // NUM_KINDS
+        return -float((env.state.total[0, NOW] - env.state.arrival[0, jobs]).mean()) if len(jobs) else 0.0
     s = env.state
     if kind == "queued":
         return -(s.total[0, NOW] - before[NOW]) * s.queued[0].sum()

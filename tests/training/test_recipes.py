@@ -32,6 +32,17 @@ def test_paper_recipe_sees_what_the_paper_does() -> None:
     assert QueueEnv(read_recipe("conditional-paper").setup(), 2, 1).num_features == 31
 
 
+@pytest.mark.parametrize(("number", "p_c"), [(0, 0.1), (1, 0.5), (2, 0.9), (3, "uniform"), (4, "uniform")])
+def test_policies_of_the_study_differ_in_probability_and_estimate(number: int, p_c: object) -> None:
+    recipe, paper = read_recipe(f"conditional-pi-{number}"), read_recipe("conditional-paper")
+    assert (recipe.p_c, recipe.sight.estimates) == (p_c, number == 4)
+    assert (recipe.config, recipe.reward, recipe.settings) == (paper.config, paper.reward, paper.settings)
+
+
+def test_num_tf_is_the_number_of_ages_per_queue() -> None:
+    assert QueueEnv(read_recipe("conditional-paper", {"num_tf": 5}).setup(), 2, 1).num_features == 43
+
+
 def test_changes_reach_learner_scenario_and_sight() -> None:
     changes = {"samples": 1000, "jobs": 50, "devices": False, "p_c": 0.3, "reward": "queued"}
     recipe = read_recipe("conditional-quick", changes)
@@ -43,8 +54,11 @@ def test_changes_reach_learner_scenario_and_sight() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reward": "money"}, "reward: expected one of queued, in-system, last-jct, waiting, got 'money'"),
-        ({"p_c": 1.5}, "p_c: expected 'uniform' or a number from 0 to 1, got 1.5"),
+        (
+            {"reward": "money"},
+            "reward: expected one of queued, in-system, last-jct, waiting, mean-wait, got 'money'",
+        ),
+        ({"p_c": 1.5}, "p_c: expected 'uniform', 'trailing' or a number from 0 to 1, got 1.5"),
         ({"samples": -1}, "samples: expected a whole number >= 1, got -1"),
         ({"oldest": "three"}, "sight.oldest: expected a value like 3, got 'three'"),
     ],

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import about, bench, evidence, files, look, output, plan, questions, stress, train
+from weft.cli import about, bench, curves, evidence, files, look, output, plan, questions, stress, train
 from weft.errors import WeftError
 
 BUG = 70
@@ -34,6 +34,7 @@ for verb in (
     look.explain,
     look.gantt,
     train.train,
+    curves.curves,
     evidence.evaluate,
     evidence.scenarios,
     evidence.recipes,

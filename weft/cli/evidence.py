@@ -74,19 +74,24 @@ def evaluate(
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
     from weft.evaluation.evaluate import evaluate as run
+    from weft.evaluation.groups import expand, group_results
 
     cells = _cells(what, settings or [], cluster)
     _check_plot(plot, cells[0])
-    names = tuple(opt.split_names(schedulers)) or cells[0].recipe.schedulers
+    names, members = expand(tuple(opt.split_names(schedulers)) or cells[0].recipe.schedulers)
     asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
     with _counting(output.count(asked.num_rows, "row")) as progress:
         found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)
+    groups = group_results(found, members)
     if plot is not None:
         _draw(found, plot)
     if as_json:
-        output.emit(output.document("evaluate", seed, _fields(found)))
+        fields = _fields(found) | {"groups": [asdict(one) for one in groups]}
+        output.emit(output.document("evaluate", seed, fields))
     else:
         _show(found, out)
+        for one in groups:
+            output.say(str(one))
     if found.faults:
         _name_faults(found)
         raise typer.Exit(NOT_VALID)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,8 @@ from weft.cli import options as opt
 from weft.cli import output
 
 if TYPE_CHECKING:
-    from weft.training.run import Progress
+    from weft.training.recipes import Recipe
+    from weft.training.run import Outcome, Progress
 
 
 def train(
@@ -30,6 +32,15 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe or its scenario."),
     ] = None,
     seed: opt.Seed = 0,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            "--seeds", metavar="1,2,3", help="Train once per seed, into RUN/seed-1, RUN/seed-2, ..."
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=1, help="Processes, with --seeds.")
+    ] = 1,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda.")] = "cpu",
     start: Annotated[
         str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to begin with.")
@@ -48,6 +59,9 @@ def train(
         chosen.setup()
         _describe(chosen.to_dict(), seed, as_json)
         return
+    if seeds is not None:
+        _train_group(chosen, folder, seeds, workers, device, start, as_json)
+        return
     from weft.training.stream_run import train as train_recipe
 
     with output.progress(f"training {chosen.name}"):
@@ -62,20 +76,35 @@ def train(
             on_notice=output.note,
         )
     if as_json:
-        fields = {
-            "run": found.run,
-            "samples": found.samples,
-            "seconds": found.seconds,
-            "cpu_seconds": found.cpu_seconds,
-            "best": found.best,
-        }
-        output.emit(output.document("train", seed, fields))
+        output.emit(output.document("train", seed, asdict(found)))
         return
-    output.say(
-        f"{found.run}: {found.samples:,} samples in {output.duration(found.seconds)} "
-        f"({output.duration(found.cpu_seconds)} of processor time), best mean reward {output.number(found.best)}"
-    )
+    _show(found)
     output.next_command(f"weft evaluate {chosen.scenario} -s {found.run}@best,heavy-last-1 --seeds 8")
+
+
+def _train_group(
+    recipe: Recipe, folder: Path, seeds: str, workers: int, device: str, start: str | None, as_json: bool
+) -> None:
+    from weft.training.group import parse_seeds, train_group
+
+    numbers = parse_seeds(seeds)
+    with output.progress(f"training {recipe.name} with {output.count(len(numbers), 'seed')}"):
+        found = train_group(recipe, folder, numbers, workers=workers, device=device, start=start)
+    if as_json:
+        runs = [asdict(one) for one in found]
+        output.emit(output.document("train", numbers[0], {"run": str(folder), "runs": runs}))
+        return
+    for one in found:
+        _show(one)
+    output.next_command(f"weft evaluate {recipe.scenario} -s {folder},heavy-last-1 --seeds 8")
+
+
+def _show(found: Outcome) -> None:
+    took = f"{output.duration(found.seconds)} ({output.duration(found.cpu_seconds)} of processor time)"
+    best = (
+        "" if found.best is None else f", best policy {found.best:.2f} % below the best rules in validation"
+    )
+    output.say(f"{found.run}: {found.samples:,} samples in {took}{best}")
 
 
 def _describe(recipe: dict[str, object], seed: int, as_json: bool) -> None:

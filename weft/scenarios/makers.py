@@ -102,7 +102,7 @@ def read_machines(cluster: str) -> Cluster:
         raise InputError("expected a cluster: a name, a file or a table", field="cluster")
     found: Cluster
     if cluster.startswith("{"):
-        found = late("weft.io.clusters:cluster_from_document")(json.loads(cluster), where="cluster")
+        found = late("weft.io.plain_clusters:cluster_of")(json.loads(cluster), where="cluster")
     else:
         found = late("weft.io.files:read_cluster")(cluster)
     return found

@@ -32,6 +32,7 @@ from weft.sim.events import (
     advance,
     apply_action,
     begin,
+    mean_age,
     num_waiting,
 )
 from weft.sim.jit import announce, kernel
@@ -39,8 +40,9 @@ from weft.sim.observe import FEATURE_VERSION, GRAPH_FEATURES, Sight, feature_nam
 from weft.sim.random import keyed_uniform
 from weft.sim.streams import Rules, compile_stream, edge_probabilities, kind_names, new_state, num_branches
 
-REWARDS = ("queued", "in-system", "last-jct", "waiting")
-"""Queued tasks at the end of the interval; jobs in system; time of the last job done; queue time."""
+REWARDS = ("queued", "in-system", "last-jct", "waiting", "mean-wait")
+"""Queued tasks at the end of the interval; jobs in system; time of the last job done; queue time;
+mean age of what is queued."""
 EPISODE, PROBABILITY, GAP = 4, 5, 3
 """Streams of keyed draws; GAP is the model's stream of arrivals."""
 LAWS = ("normal", "poisson", "periodic", "given")
@@ -111,13 +113,15 @@ def _draw_episode(
     """Key, probability and arrivals of one episode; a draw depends on nothing else.
 
     ``origin`` = seed, number of the environment among those of this seed;
-    ``gaps`` = mean, spread, place in ``LAWS``; ``law`` = low, high of the first probability of the
-    edges ``edges`` (first, second), which may be empty.
+    ``gaps`` = mean, spread, place in ``LAWS``; ``law`` = quantiles at equal steps of the first
+    probability of the edges ``edges`` (first, second), which may be empty.
     """
     key = np.int64(keyed_uniform(origin[0], EPISODE, origin[1], episode, 0, 0) * 2.0**52)
     s.seed[b] = key
     if len(edges) > 0:
-        p = law[0] + (law[1] - law[0]) * keyed_uniform(key, PROBABILITY, 0, 0, 0, 0)
+        level = keyed_uniform(key, PROBABILITY, 0, 0, 0, 0) * (len(law) - 1)
+        k = np.int64(min(level, len(law) - 2.0))
+        p = law[k] + (law[k + 1] - law[k]) * (level - k)
         s.probability[b, edges[0]] = p
         s.probability[b, edges[1]] = 1.0 - p
     if gaps[2] == 3.0:
@@ -182,6 +186,8 @@ def _step_all(
             value = job_time - s.total[b, JOB_TIME]
         elif reward_kind == 3:
             value = queue_time - s.total[b, QUEUE_TIME]
+        elif reward_kind == 4:
+            value = -mean_age(s, b)
         elif s.count[b, COMPLETED] > completed:
             job = s.count[b, LAST_DONE]
             value = s.arrival[b, job] - s.finish[b, job]
@@ -295,11 +301,19 @@ class QueueEnv:
             raise InputError("more jobs at once than the environment has room for", field="arrivals")
         return self.reward, self.done
 
+    def draw_from(self, quantiles: Floats) -> None:
+        """Draw the varied probability of later episodes from the law with these quantiles.
+
+        They lie at equal steps from 0 to 1; in between the quantile function is linear.
+        """
+        self._law = np.array(quantiles, np.float64)
+
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """A copy of everything that changes."""
         arrays = {f"state.{name}": value.copy() for name, value in self._state._asdict().items()}
         for name in BUFFERS:
             arrays[name] = getattr(self, name).copy()
+        arrays["law"] = self._law.copy()
         arrays["episode"] = self._episode.copy()
         arrays["origin"] = self._origin.copy()
         return arrays
@@ -310,6 +324,7 @@ class QueueEnv:
             value[...] = snapshot[f"state.{name}"]
         for name in BUFFERS:
             getattr(self, name)[...] = snapshot[name]
+        self._law = snapshot["law"].astype(np.float64)
         self._episode[...] = snapshot["episode"]
         self._origin[...] = snapshot["origin"]
 

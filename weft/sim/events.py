@@ -336,6 +336,16 @@ def num_waiting(s: State, b: int) -> int:
 
 
 @inlined
+def mean_age(s: State, b: int) -> float:
+    """Mean time since their jobs arrived of the tasks in all queues; 0 without any."""
+    total, now, max_nodes = 0.0, s.total[b, NOW], s.open_edges.shape[2]
+    for k in range(s.queued.shape[1]):
+        for n in range(s.queued[b, k]):
+            total += now - s.arrival[b, s.queue[b, k, n] // max_nodes]
+    return total / max(1, num_waiting(s, b))
+
+
+@inlined
 def _next_time(s: State, b: int) -> float:
     """Time of the next event; infinite when there is none."""
     time = s.event_time[b, 0] if s.count[b, RUNNING] > 0 else np.inf

@@ -8,21 +8,26 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
-from weft.scenarios import scenario
+from weft.scenarios import StreamCase, scenario
 from weft.sim.env import REWARDS, Setup, setup_of
 from weft.sim.observe import Sight
 from weft.training.ppo_config import PPOConfig
+from weft.training.validation import Judge, Validation
 
 SCHEMA = "weft/training/1"
-UNIFORM = "uniform"
+UNIFORM, TRAILING = "uniform", "trailing"
+_ALIASES = {"num_tf": "oldest"}
+"""Names that the study has for what is seen."""
+_TABLES = ("settings", "sight", "config", "validation")
 _TOP = (
     "schema",
+    "extends",
     "name",
     "summary",
     "scenario",
@@ -33,9 +38,7 @@ _TOP = (
     "narrows",
     "problems",
     "rules",
-    "settings",
-    "sight",
-    "config",
+    *_TABLES,
 )
 
 
@@ -48,11 +51,13 @@ class Recipe:
     settings: Mapping[str, object]
     """Settings of the scenario."""
     p_c: float | str
-    """Probability of the varied branch, or ``uniform``: drawn anew for every episode."""
+    """Probability of the varied branch; or drawn anew for every episode, ``uniform``, or ``trailing``:
+    more often where the policy trails the rules."""
     reward: str
     waits: bool
     sight: Sight
     config: PPOConfig
+    validation: Validation = field(default_factory=Validation)
     narrows: bool = False
     """Whether devices choose one after another, each from what those before it have left."""
     problems: int = 0
@@ -60,18 +65,37 @@ class Recipe:
     rules: tuple[str, ...] = ()
     """Dispatchers whose best, problem by problem, is imitated first and sets the scale of rewards."""
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the probability of the varied branch is drawn anew for every episode."""
+        return self.p_c in (UNIFORM, TRAILING)
+
+    def case(self, split: str, p_c: float | None = None, **changes: object) -> StreamCase:
+        """The stream of a split, at this probability, else at the recipe's own."""
+        settings = {**self.settings, **changes}
+        if p_c is not None or not self.is_drawn:
+            settings["p_c"] = self.p_c if p_c is None else p_c
+        return scenario(self.scenario, **settings).stream(split, 0)
+
+    def judge(self, setup: Setup) -> Judge:
+        """Who judges the policy during training."""
+        points = self.validation.p_c if self.is_drawn else (float(self.p_c),)
+        return Judge(
+            setup,
+            lambda p: self.case("validation", p, jobs=self.validation.jobs),
+            points,
+            self.validation.seeds,
+        )
+
     def setup(self) -> Setup:
         """The stream as the environment takes it; of many problems the first."""
         if self.problems:
             return self.problem_setup(0)
-        is_drawn = self.p_c == UNIFORM
-        settings = dict(self.settings) if is_drawn else {**self.settings, "p_c": self.p_c}
-        case = scenario(self.scenario, **settings).stream("train", 0)
         return replace(
-            setup_of(case, self.sight, waits=self.waits, narrows=self.narrows),
+            setup_of(self.case("train"), self.sight, waits=self.waits, narrows=self.narrows),
             reward=self.reward,
-            high=1.0 if is_drawn else 0.0,
-            varies=is_drawn,
+            high=1.0 if self.is_drawn else 0.0,
+            varies=self.is_drawn,
         )
 
     def problem_setup(self, index: int) -> Setup:
@@ -93,6 +117,7 @@ class Recipe:
             "narrows": self.narrows,
             "sight": self.sight._asdict(),
             "config": asdict(self.config),
+            "validation": asdict(self.validation),
         }
 
 
@@ -126,22 +151,34 @@ def read_recipe(name: str, changes: Mapping[str, object] | None = None) -> Recip
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"not valid TOML: {error}", file=file) from None
     try:
-        return _recipe(_changed(document, changes or {}))
+        return _recipe(_changed(_extended(document), changes or {}))
     except InputError as error:
         raise error.at(file=file) from None
 
 
+def _extended(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with what it leaves out taken from the built-in recipe that it extends."""
+    if "extends" not in document:
+        return document
+    base = _extended(tomllib.loads(recipe_text(str(document["extends"]))))
+    tables = {key: {**base.get(key, {}), **document.get(key, {})} for key in _TABLES}
+    return {**base, **document, **tables}
+
+
 def _changed(document: dict[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
     """The document with every change in its place; the scenario itself checks what is left over."""
-    document = {**document, **{k: dict(document.get(k, {})) for k in ("settings", "sight", "config")}}
+    document = {**document, **{k: dict(document.get(k, {})) for k in _TABLES}}
     config, sight = {f.name for f in fields(PPOConfig)}, set(Sight._fields)
-    for key, value in changes.items():
+    for given, value in changes.items():
+        key = _ALIASES.get(given, given)
         if key in ("p_c", "reward", "waits", "narrows", "problems", "rules"):
             document[key] = value
         elif key in config:
             document["config"][key] = value
         elif key in sight:
             document["sight"][key] = value
+        elif key.startswith("validation."):
+            document["validation"][key.removeprefix("validation.")] = value
         else:
             document["settings"][key] = value
     return document
@@ -156,8 +193,11 @@ def _recipe(document: Mapping[str, Any]) -> Recipe:
     if document.get("algorithm", "ppo") != "ppo":
         raise InputError(f"expected 'ppo', got {document['algorithm']!r}", field="algorithm")
     p_c = document.get("p_c", UNIFORM)
-    if p_c != UNIFORM and (isinstance(p_c, bool) or not isinstance(p_c, int | float) or not 0 <= p_c <= 1):
-        raise InputError(f"expected {UNIFORM!r} or a number from 0 to 1, got {p_c!r}", field="p_c")
+    is_drawn = p_c in (UNIFORM, TRAILING)
+    if not is_drawn and (isinstance(p_c, bool) or not isinstance(p_c, int | float) or not 0 <= p_c <= 1):
+        raise InputError(
+            f"expected {UNIFORM!r}, {TRAILING!r} or a number from 0 to 1, got {p_c!r}", field="p_c"
+        )
     if document.get("reward") not in REWARDS:
         raise InputError(
             f"expected one of {', '.join(REWARDS)}, got {document.get('reward')!r}", field="reward"
@@ -171,9 +211,18 @@ def _recipe(document: Mapping[str, Any]) -> Recipe:
         bool(document.get("waits", False)),
         _sight(document["sight"]),
         _config(document["config"]),
+        _validation(document["validation"]),
         bool(document.get("narrows", False)),
         *_many(document),
     )
+
+
+def _validation(table: Mapping[str, Any]) -> Validation:
+    known = [f.name for f in fields(Validation)]
+    for key in table:
+        if key not in known:
+            raise InputError(f"expected one of {', '.join(known)}", field=f"validation.{key}")
+    return Validation(**table)
 
 
 def _many(document: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
@@ -191,6 +240,7 @@ def _many(document: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
 
 
 def _sight(table: Mapping[str, Any]) -> Sight:
+    table = {_ALIASES.get(key, key): value for key, value in table.items()}
     for key, value in table.items():
         if key not in Sight._fields:
             raise InputError(f"expected one of {', '.join(Sight._fields)}", field=f"sight.{key}")

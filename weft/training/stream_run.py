@@ -10,8 +10,9 @@ from weft.errors import InputError, MissingExtra
 from weft.policies.checkpoint import Card, load_policy
 from weft.sim.env import QueueEnv
 from weft.sim.streams import kind_names
-from weft.training.recipes import Recipe
+from weft.training.recipes import TRAILING, Recipe
 from weft.training.run import Outcome, Progress, Spec, open_run
+from weft.training.validation import Validated
 
 EVERY_MANY = 20
 """Updates between checkpoints of a graph net: the state of many problems is large."""
@@ -75,5 +76,9 @@ def train(
         card = card_of(recipe, env)
         if other is not None and (other.features != card.features or other.choices != card.choices):
             raise InputError("these weights see or choose something else than the recipe", file=start)
-        learner = PPO(env, recipe.config, seed=seed, device=device, start=weights, card=card)
-        return run.train(learner, on_progress=on_progress)
+        judge = recipe.judge(env.setup)
+        rule = judge.rule_to_imitate(env.num_envs) if recipe.config.imitation_updates else None
+        learner = PPO(env, recipe.config, seed=seed, device=device, rule=rule, start=weights, card=card)
+        every = recipe.validation.every
+        judged = Validated(learner, env, judge, every, trails=recipe.p_c == TRAILING)
+        return run.train(judged, every=every, on_progress=on_progress)

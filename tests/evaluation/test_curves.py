@@ -1,0 +1,126 @@
+"""Learning curves from the metrics of training runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from weft.cli.app import main
+from weft.errors import InputError
+from weft.evaluation.curve_figures import draw_curves
+from weft.evaluation.curves import catching, findings, read_curve
+
+
+def write_run(
+    folder: Path, percents: Sequence[float], *, points: Sequence[str] = ("0", "1"), worse: float = 0.0
+) -> Path:
+    """A run with a judgement after every second update of 100 samples; the last point is worse."""
+    folder.mkdir(parents=True)
+    rows: list[dict[str, object]] = []
+    for k, percent in enumerate(percents, start=1):
+        rows.append({"update": 2 * k - 1, "samples": 200 * k - 100, "mean_reward": -1.0 / k})
+        row: dict[str, object] = {
+            "update": 2 * k,
+            "samples": 200 * k,
+            "mean_reward": -1.0 / k,
+            "phase": "ppo",
+        }
+        for p in points:
+            at = percent + (worse if p == points[-1] else 0.0)
+            row |= {f"jct_{p}": 100.0 + at, f"baselines_percent_{p}": at, f"envelope_percent_{p}": at + 10.0}
+        row |= {"baselines_percent": percent, "envelope_percent": percent + 10.0}
+        rows.append(row)
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+FALLING = (20.0, 5.0, -4.0, -9.5, -10.0, -10.0, -10.0)
+
+
+def test_curve_has_the_judgements_of_a_run(tmp_path: Path):
+    curve = read_curve(write_run(tmp_path / "run", FALLING))
+    assert curve.samples.tolist() == [200, 400, 600, 800, 1000, 1200, 1400]
+    assert curve.columns["baselines_percent"].tolist() == [list(FALLING)]
+    assert curve.points == ("0", "1")
+
+
+def test_findings_say_when_the_rules_were_passed_and_where_it_converged(tmp_path: Path):
+    found = findings(read_curve(write_run(tmp_path / "run", FALLING, worse=5.0)))
+    assert (found.passed_on_average, found.passed_everywhere, found.converged) == ((600,), (800,), (800,))
+    assert found.baselines is not None and found.baselines.mean == -10.0
+    assert "on average after 600 samples" in str(found)
+
+
+def test_findings_of_several_seeds_have_intervals(tmp_path: Path):
+    for seed, shift in ((1, 0.0), (2, 1.0), (10, 2.0)):
+        write_run(tmp_path / f"seed-{seed}", [x + shift for x in FALLING])
+    curve = read_curve(tmp_path)
+    found = findings(curve)
+    assert curve.runs == ("seed-1", "seed-2", "seed-10")
+    assert found.envelope is not None and found.envelope.low is not None
+    assert found.envelope.low < found.envelope.mean == 1.0 < found.envelope.high
+
+
+def test_passing_counts_only_if_it_lasts(tmp_path: Path):
+    found = findings(read_curve(write_run(tmp_path / "run", (-1.0, 2.0, -3.0, 1.0))))
+    assert found.passed_on_average == (None,)
+    assert "on average never" in str(found)
+
+
+def test_catching_counts_samples_until_the_specialist_is_equalled(tmp_path: Path):
+    tuned = read_curve(write_run(tmp_path / "tuned", (0.0, -8.9, -9.2), points=("0.9",)))
+    expert = read_curve(write_run(tmp_path / "expert", FALLING, points=("0.9",)))
+    found = catching(tuned, expert)
+    assert (found.wanted, found.samples, found.specialist_samples) == (90.0, (600,), (800,))
+    assert "within 1 % of expert at p(c) = 0.9 (90.00): after 600 samples" in str(found)
+
+
+def test_catching_needs_a_specialist_of_one_probability(tmp_path: Path):
+    curve = read_curve(write_run(tmp_path / "run", FALLING))
+    with pytest.raises(InputError, match="specialist: expected a specialist of one p"):
+        catching(curve, curve)
+
+
+def test_folder_without_runs_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="expected a run, or runs in folders seed-1"):
+        read_curve(tmp_path)
+
+
+def test_damaged_metrics_are_refused_with_their_line(tmp_path: Path):
+    run = write_run(tmp_path / "run", FALLING)
+    text = (run / "metrics.jsonl").read_text().replace('{"update": 2,', '{"update" 2,')
+    (run / "metrics.jsonl").write_text(text)
+    with pytest.raises(InputError, match="expected a row of JSON") as error:
+        read_curve(run)
+    assert error.value.line == 2
+
+
+def test_row_cut_short_is_left_out(tmp_path: Path):
+    run = write_run(tmp_path / "run", FALLING)
+    whole = (run / "metrics.jsonl").read_bytes()
+    (run / "metrics.jsonl").write_bytes(whole[:-20])
+    assert len(read_curve(run).samples) == 6
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_figure_is_written(tmp_path: Path, suffix: str):
+    curve = read_curve(write_run(tmp_path / "run", FALLING))
+    draw_curves([curve], tmp_path / f"figure.{suffix}")
+    assert (tmp_path / f"figure.{suffix}").stat().st_size > 1000
+
+
+def test_figure_is_the_same_twice(tmp_path: Path):
+    curve = read_curve(write_run(tmp_path / "run", FALLING))
+    for name in ("a.svg", "b.svg"):
+        draw_curves([curve], tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_verb_prints_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = write_run(tmp_path / "run", FALLING)
+    assert main(["curves", str(run), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["curves"][0]["passed_on_average"] == [600]

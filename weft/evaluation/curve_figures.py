@@ -1,0 +1,61 @@
+"""A picture of learning curves: reward, and job time against the best rules, over samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError
+from weft.evaluation.curves import Curve
+from weft.evaluation.figures import COLOURS
+from weft.evaluation.gantt import check_path
+
+PANELS = (
+    ("mean_reward", "mean reward per decision", "reward"),
+    ("baselines_percent", "above best of fifo, mru, depth-first (%)", "against the study's rules"),
+    ("envelope_percent", "above best of heavy-last-1, -3, -5 (%)", "against the device-aware rules"),
+)
+"""Metric, label of its axis, title."""
+
+
+def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
+    """Write the figure; the suffix (.png or .svg) says the format. Bands span the training seeds."""
+    check_path(Path(path), "--plot", "learning curves")
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.5, 4.2), dpi=150, layout="constrained")
+    for axes, (metric, label, title) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
+        for k, curve in enumerate(curves):
+            if metric in curve.columns:
+                _line(axes, curve, metric, COLOURS[k % len(COLOURS)])
+        _dress(axes, label, title, has_zero=metric != "mean_reward")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    stamp = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "weft"}):
+            figure.savefig(path, metadata=stamp)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+
+
+def _line(axes: Any, curve: Curve, metric: str, colour: str) -> None:
+    """The mean over seeds, and a band from the least to the greatest of them."""
+    values, millions = curve.columns[metric], curve.samples / 1e6
+    seeds = f" ({len(curve.runs)} seeds)" if len(curve.runs) > 1 else ""
+    axes.plot(millions, values.mean(0), color=colour, linewidth=1.5, label=f"{curve.name}{seeds}")
+    if len(values) > 1:
+        axes.fill_between(millions, values.min(0), values.max(0), color=colour, alpha=0.18, linewidth=0)
+
+
+def _dress(axes: Any, label: str, title: str, *, has_zero: bool) -> None:
+    axes.set_xlabel("samples (millions)")
+    axes.set_ylabel(label)
+    axes.set_title(title, fontsize=10)
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    if has_zero:
+        axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--")
+        axes.set_ylim(top=min(axes.get_ylim()[1], 30.0))

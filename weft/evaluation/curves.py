@@ -1,0 +1,223 @@
+"""Learning curves of training runs: what their metrics say, in numbers, in words and as a picture.
+
+A curve is one run, or a folder of runs that differ in their seed. Reads ``metrics.jsonl``, which the
+training wrote; job times are those of the validation streams.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.evaluation.statistics.distributions import t_quantile
+from weft.model.graph import Floats, Ints
+
+METRICS = "metrics.jsonl"
+LAST = 3
+"""Judgements at the end whose mean is the final value."""
+SETTLED = 1.0
+"""A curve has converged where it stays within so many percentage points of its final value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Judgements of the runs of one folder, at the same numbers of samples."""
+
+    name: str
+    runs: tuple[str, ...]
+    samples: Ints  # (num_judgements,)
+    columns: dict[str, Floats]
+    """Name of a metric -> (num_runs, num_judgements)."""
+
+    def final(self, column: str) -> Floats:
+        """Final value (num_runs,) of a metric."""
+        return np.asarray(self.columns[column][:, -LAST:].mean(1), np.float64)
+
+    @property
+    def points(self) -> tuple[str, ...]:
+        """Branch probabilities of the judgements, as text."""
+        return tuple(name.removeprefix("jct_") for name in self.columns if name.startswith("jct_"))
+
+
+def read_curve(folder: str | Path) -> Curve:
+    """The curve of a run folder, or of a folder of runs ``seed-1``, ``seed-2``, ..."""
+    path = Path(folder)
+    runs = [path] if (path / METRICS).is_file() else sorted(path.glob("seed-*"), key=_seed)
+    judged = [_judgements(run) for run in runs if (run / METRICS).is_file()]
+    if not judged:
+        raise InputError("expected a run, or runs in folders seed-1, seed-2, ...", file=str(folder))
+    common = [n for n in judged[0] if all(n in other for other in judged)]
+    if not common:
+        raise InputError("expected a judgement of every run after the same samples", file=str(folder))
+    names = [key for key in judged[0][common[0]] if all(key in rows[n] for rows in judged for n in common)]
+    columns = {key: np.array([[rows[n][key] for n in common] for rows in judged]) for key in names}
+    return Curve(path.name, tuple(run.name for run in runs), np.array(common, np.int64), columns)
+
+
+def _seed(path: Path) -> tuple[int, str]:
+    number = path.name.removeprefix("seed-")
+    return (int(number) if number.isdigit() else 0, path.name)
+
+
+def _judgements(run: Path) -> dict[int, dict[str, float]]:
+    """Samples -> the numbers of each row that has a judgement; a row cut short is left out."""
+    found = {}
+    for line, text in enumerate((run / METRICS).read_text(encoding="utf-8").split("\n")[:-1], start=1):
+        try:
+            row = json.loads(text)
+        except ValueError:
+            raise InputError("expected a row of JSON", file=str(run / METRICS), line=line) from None
+        if any(key.startswith("jct_") for key in row):
+            found[int(row["samples"])] = {k: v for k, v in row.items() if isinstance(v, int | float)}
+    return found
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over training seeds."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    """Ends of the 95 % interval by Student's t; None with a single seed."""
+
+    @classmethod
+    def of(cls, values: Floats) -> Spread:
+        """The spread of these values."""
+        mean, num = float(values.mean()), len(values)
+        if num < 2:
+            return cls(mean, None, None)
+        half = t_quantile(0.05, num - 1) * float(values.std(ddof=1)) / num**0.5
+        return cls(mean, mean - half, mean + half)
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None else f" ({self.low:+.1f} to {self.high:+.1f})"
+        return f"{self.mean:+.1f} %{interval}"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a curve says; numbers of samples are per run, None where it never happened."""
+
+    name: str
+    num_runs: int
+    passed_on_average: tuple[int | None, ...]
+    """Samples from which the policy is below the best of fifo, mru and depth-first, averaged over p(c)."""
+    passed_everywhere: tuple[int | None, ...]
+    """The same at every p(c) that is judged."""
+    converged: tuple[int | None, ...]
+    """Samples from which the figure stays within a percentage point of its final value."""
+    baselines: Spread | None
+    """Final percent above the best of those three; negative is below."""
+    envelope: Spread | None
+    """Final percent above the best of heavy-last-1, -3 and -5."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.num_runs} training seed{'' if self.num_runs == 1 else 's'}"]
+        if self.baselines is not None:
+            lines.append(
+                f"  below the best of fifo, mru, depth-first: on average {_after(self.passed_on_average)}"
+            )
+            lines.append(f"  at every p(c) that is judged: {_after(self.passed_everywhere)}")
+            lines.append(f"  converged (within 1 point of the final value): {_after(self.converged)}")
+            lines.append(f"  in the end {self.baselines} against the best of those three")
+        if self.envelope is not None:
+            lines.append(f"  in the end {self.envelope} against the best of heavy-last-1, -3, -5")
+        return "\n".join(lines)
+
+
+def _after(samples: Sequence[int | None]) -> str:
+    known = sorted(n for n in samples if n is not None)
+    if not known:
+        return "never"
+    span = f"after {known[0]:,}" + (f" to {known[-1]:,}" if known[-1] > known[0] else "") + " samples"
+    missing = len(samples) - len(known)
+    return span + (f" (never in {missing} of {len(samples)} runs)" if missing else "")
+
+
+def findings(curve: Curve) -> Findings:
+    """What a curve says about passing the baselines and converging."""
+    if "baselines_percent" not in curve.columns:
+        return Findings(curve.name, len(curve.runs), (), (), (), None, None)
+    average = curve.columns["baselines_percent"]
+    worst = np.max([curve.columns[f"baselines_percent_{p}"] for p in curve.points], axis=0)
+    distance = np.abs(average - curve.final("baselines_percent")[:, None])
+    has_envelope = "envelope_percent" in curve.columns
+    return Findings(
+        curve.name,
+        len(curve.runs),
+        _from_where(curve, average < 0.0),
+        _from_where(curve, worst < 0.0),
+        _from_where(curve, distance <= SETTLED),
+        Spread.of(curve.final("baselines_percent")),
+        Spread.of(curve.final("envelope_percent")) if has_envelope else None,
+    )
+
+
+def _from_where(curve: Curve, is_so: np.ndarray) -> tuple[int | None, ...]:
+    """Per run the samples from which something holds at every later judgement."""
+    found: list[int | None] = []
+    for row in is_so:
+        broken = np.flatnonzero(~row)
+        first = int(broken[-1]) + 1 if len(broken) else 0
+        found.append(int(curve.samples[first]) if first < len(row) else None)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Catching:
+    """When a tuned policy equals a specialist: within so many percent of its final job time."""
+
+    name: str
+    specialist: str
+    point: str
+    within_percent: float
+    wanted: float
+    """The specialist's final job time, the mean over its runs."""
+    samples: tuple[int | None, ...]
+    """Per run of the tuned policy, the first judgement that good; None: never."""
+    specialist_samples: tuple[int | None, ...]
+    """The same for the specialist itself."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} is within {self.within_percent:g} % of {self.specialist} at p(c) = {self.point} "
+            f"({self.wanted:.2f}): {_after(self.samples)}; {self.specialist} itself: "
+            f"{_after(self.specialist_samples)}"
+        )
+
+
+def catching(tuned: Curve, specialist: Curve, within_percent: float = 1.0) -> Catching:
+    """The samples until a fine-tuned policy equals a specialist trained from scratch at one p(c)."""
+    shared = [p for p in specialist.points if p in tuned.points]
+    if not shared or len(specialist.points) != 1:
+        raise InputError(
+            f"expected a specialist of one p(c) at which {tuned.name} is judged too, got p(c) = "
+            f"{', '.join(specialist.points)}",
+            field="specialist",
+        )
+    column = f"jct_{shared[0]}"
+    wanted = float(specialist.final(column).mean())
+    limit = wanted * (1.0 + within_percent / 100.0)
+    return Catching(
+        tuned.name,
+        specialist.name,
+        shared[0],
+        within_percent,
+        wanted,
+        _first(tuned, column, limit),
+        _first(specialist, column, limit),
+    )
+
+
+def _first(curve: Curve, column: str, limit: float) -> tuple[int | None, ...]:
+    found = []
+    for row in curve.columns[column]:
+        good = np.flatnonzero(row <= limit)
+        found.append(int(curve.samples[good[0]]) if len(good) else None)
+    return tuple(found)

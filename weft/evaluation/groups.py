@@ -1,0 +1,88 @@
+"""Policies that differ only in their training seed, judged together against the best rules.
+
+A folder of runs ``seed-1``, ``seed-2``, ... is a scheduler name that stands for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from weft.evaluation.curves import Spread
+from weft.evaluation.evaluate import Evaluation, problem_means
+from weft.model.graph import Floats
+
+ENVELOPE = ("heavy-last-1", "heavy-last-3", "heavy-last-5")
+"""The best of these at each point is what a policy has to beat; without them, the baseline is."""
+AVERAGE = "average"
+"""Name of the row over all cells."""
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """A group in one cell, or on average over cells, against the best rule there."""
+
+    group: str
+    cell: str
+    num_runs: int
+    mean: float
+    """Of the metric, over runs and workloads."""
+    rule: str
+    """The best rule; empty where it differs between cells."""
+    percent: Spread
+    """Above the best rule on the same workloads, over training seeds; negative is below."""
+
+    def __str__(self) -> str:
+        where = f"{self.cell}: " if self.cell else ""
+        against = self.rule or "the best rule of each cell"
+        return f"{where}{self.group} ({self.num_runs} training seeds): {self.percent} against {against}"
+
+
+def expand(names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The names with every group replaced by its runs' best policies, and the groups."""
+    found: list[str] = []
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        runs = _runs(Path(name))
+        if runs:
+            groups[name] = runs
+        found += runs or (name,)
+    return tuple(dict.fromkeys(found)), groups
+
+
+def _runs(folder: Path) -> tuple[str, ...]:
+    if not folder.is_dir() or (folder / "best.json").exists():
+        return ()
+    cards = sorted(folder.glob("seed-*/best.json"), key=lambda card: (len(card.parent.name), card))
+    return tuple(f"{card.parent}@best" for card in cards)
+
+
+def group_results(found: Evaluation, groups: Mapping[str, Sequence[str]]) -> tuple[GroupResult, ...]:
+    """Every group in every cell, and on average over cells where there are several."""
+    means = problem_means(found.sweep, found.rows, found.metric)
+    rules = [name for name in ENVELOPE if name in found.sweep.schedulers] or [found.baseline]
+    cells = [cell.label for cell in found.sweep.cells]
+    results: list[GroupResult] = []
+    for group, runs in groups.items():
+        best = {cell: min(rules, key=lambda rule: means[cell, rule].mean()) for cell in cells}
+        percents = {cell: _percents(means, cell, runs, best[cell]) for cell in cells}
+        values = {cell: float(np.mean([means[cell, run].mean() for run in runs])) for cell in cells}
+        for cell in cells:
+            spread = Spread.of(percents[cell])
+            results.append(GroupResult(group, cell, len(runs), values[cell], best[cell], spread))
+        if len(cells) > 1:
+            spread = Spread.of(np.mean([percents[cell] for cell in cells], axis=0))
+            average = float(np.mean(list(values.values())))
+            results.append(GroupResult(group, AVERAGE, len(runs), average, "", spread))
+    return tuple(results)
+
+
+def _percents(
+    means: Mapping[tuple[str, str], Floats], cell: str, runs: Sequence[str], rule: str
+) -> Floats:  # (num_runs,)
+    """Percent of each run above the rule, both over the same workloads."""
+    wanted = means[cell, rule].mean()
+    return np.array([100.0 * (means[cell, run].mean() / wanted - 1.0) for run in runs])

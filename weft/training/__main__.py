@@ -1,0 +1,56 @@
+"""``python -m weft.training RECIPE``: ``weft train`` where only NumPy, numba and torch are installed.
+
+Needs none of the packages of the command line. Options have the same names and meanings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from weft.errors import WeftError
+from weft.scenarios import parse_assignments
+from weft.training.group import parse_seeds, train_group
+from weft.training.recipes import read_recipe
+from weft.training.run import Outcome
+
+
+def main(arguments: list[str]) -> int:
+    """Train; the exit code is that of ``weft train``."""
+    parser = argparse.ArgumentParser(prog="python -m weft.training", description=__doc__)
+    parser.add_argument("recipe", help="a built-in recipe, or a TOML file")
+    parser.add_argument("--out", help="folder of the runs; default runs/RECIPE")
+    parser.add_argument("--seeds", default="0", help="training seeds, as in 1,2,3 or 1:4")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
+    parser.add_argument("--from", metavar="WEIGHTS", dest="start", help="weights or run to begin with")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time")
+    options = parser.parse_args(arguments)
+    try:
+        recipe = read_recipe(options.recipe, parse_assignments(options.changes))
+        train_group(
+            recipe,
+            options.out or Path("runs") / Path(options.recipe).stem,
+            parse_seeds(options.seeds),
+            workers=options.workers,
+            device=options.device,
+            start=options.start,
+            on_done=_report,
+        )
+    except WeftError as error:
+        print(f"weft: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("weft: interrupted; the same command goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _report(outcome: Outcome) -> None:
+    best = "" if outcome.best is None else f", best {outcome.best:.2f} % below the best rules"
+    print(f"{outcome.run}: {outcome.samples:,} samples, {outcome.cpu_seconds:.0f} CPU s{best}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
