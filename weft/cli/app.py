@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import about, bench, evidence, files, look, output, plan, questions, train
+from weft.cli import about, bench, evidence, files, look, output, plan, questions, report, train
 from weft.errors import WeftError
 
 BUG = 70
@@ -37,6 +37,7 @@ for verb in (
     evidence.evaluate,
     evidence.scenarios,
     evidence.recipes,
+    report.report,
     questions.whatif,
     questions.pareto,
     bench.bench,

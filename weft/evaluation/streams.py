@@ -156,7 +156,7 @@ def run_rule(dispatcher: Dispatcher, setup: Setup, seeds: Sequence[int]) -> Outc
     def play(state: State) -> None:
         run_episodes(dispatcher.rule(setup.problem, stream, keys), stream, state, START)
 
-    return _played(setup, stream, keys, play)
+    return played(setup, stream, keys, play)
 
 
 def run_policy(
@@ -187,11 +187,11 @@ def run_policy(
             actions = policy.decide_batch(observation, mask, rng)
             act_all(stream, state, np.ascontiguousarray(actions, np.int64), setup.waits, done)
 
-    return _played(setup, stream, np.array(seeds, np.int64), play)
+    return played(setup, stream, np.array(seeds, np.int64), play)
 
 
-def _played(setup: Setup, stream: Stream, seeds: Ints, play: Callable[[State], None]) -> Outcome:
-    """Play from fresh states with more and more room until no buffer is too small."""
+def played(setup: Setup, stream: Stream, seeds: Ints, play: Callable[[State], None]) -> Outcome:
+    """Play from fresh states, with more and more room until no buffer is too small."""
     announce()
     arrivals = np.stack([setup.arrivals.draw(seed) for seed in seeds.tolist()])
     room = FIRST_ROOM
