@@ -39,6 +39,9 @@ def report(
         str | None,
         typer.Option("--instance", metavar="WORDS", help="Which one is drawn, e.g. 'p_c=0.5 test/0 seed=3'."),
     ] = None,
+    claims: Annotated[
+        str | None, typer.Option("--claims", metavar="NAME", help="Judge the claims of this document.")
+    ] = None,
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = "",
     charts: Annotated[bool, typer.Option("--charts/--no-charts", help="Whether plans are drawn.")] = True,
     as_json: opt.Json = False,
@@ -50,7 +53,7 @@ def report(
         raise InputError(f"expected a path that ends in .html or .md, got {str(out)!r}", field="--out")
     output.check_folder(out)
     command = shlex.join(["weft", "report", *map(str, sources), "--out", str(out)])
-    chosen = reports.Options(title, baseline, subject, instance, charts, command)
+    chosen = reports.Options(title, baseline, subject, instance, charts, claims, command)
     with output.progress("reading"):
         found = reports.gather(sources, baseline)
     _check_subject(subject, [name for frame in found.frames for name in frame.schedulers])

@@ -112,12 +112,18 @@ class Recipe:
     @classmethod
     def from_dict(cls, document: Document, files: tuple[str, ...] = ()) -> Recipe:
         """The recipe of its JSON form with seed, cluster and graph, as a sweep keeps it."""
+        generator = _one_of(document.get("generator"), tuple(GENERATORS), "generator")
+        tables = {one.get("name"): _kept(one) for one in document.get("settings", [])}
         return cls(
             name=_text(document.get("name"), "name"),
-            generator=_one_of(document.get("generator"), tuple(GENERATORS), "generator"),
-            settings=tuple(_setting(one["name"], {one["name"]: _kept(one)}) for one in document["settings"]),
+            generator=generator,
+            settings=tuple(_setting(name, tables) for name in GENERATORS[generator]),
+            summary=_text(document.get("summary", ""), "summary"),
             metric=_one_of(document.get("metric"), METRICS, "metric"),
             copies=bool(document.get("copies", True)),
+            schedulers=tuple(document.get("schedulers", REFERENCES)),
+            baseline=_text(document.get("baseline", REFERENCES[0]), "baseline"),
+            problems=_at_least(document.get("problems", 20), 1, "problems"),
             seed=_at_least(document.get("seed", 0), 0, "seed"),
             cluster=_text(document.get("cluster", ""), "cluster"),
             graph=_text(document.get("graph", ""), "graph"),

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from weft.errors import InputError
 from weft.evaluation.report import markdown, page
 from weft.evaluation.report.blocks import Report, Section
-from weft.evaluation.report.documents import document_frames, read_document
+from weft.evaluation.report.claim_tables import claim_sections
+from weft.evaluation.report.claims import claim_names, read_claims, verdict_counts
+from weft.evaluation.report.documents import BENCHMARK, benchmark_figures, document_frames, read_document
 from weft.evaluation.report.frame import Frame, read_frame
 from weft.evaluation.report.learning import learning
+from weft.evaluation.report.measures import Evidence, judge
 from weft.evaluation.report.plans import Notice, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
-from weft.evaluation.report.runs import TrainingRun, is_run, read_run
+from weft.evaluation.report.runs import AGAINST, TrainingRun, is_run, read_run
 from weft.evaluation.report.sections import all_rows, more_figures, profiles, results, utilisation
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
@@ -27,6 +30,8 @@ class Sources:
 
     frames: tuple[Frame, ...]
     runs: tuple[TrainingRun, ...]
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What benchmarks printed: benchmark -> figure -> value."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Options:
     """Which instance is drawn side by side; None: a typical one."""
     has_charts: bool = True
     """Whether instances are made again to draw them."""
+    claims: str | None = None
+    """Whose claims are judged; None: those about the scenarios of the sweeps."""
     command: str = "weft report"
     """The command line, to be repeated at the end."""
 
@@ -51,28 +58,30 @@ def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
     frames: list[Frame] = []
     runs: list[TrainingRun] = []
     documents = []
+    figures: dict[str, Mapping[str, float]] = {}
     for path in map(Path, paths):
         if (path / DATABASE).is_file():
             frames.append(read_frame(path, baseline))
         elif is_run(path):
             runs.append(read_run(path))
         elif path.is_file():
-            documents.append((str(path), read_document(path)))
+            document = read_document(path)
+            if document["schema"] == BENCHMARK:
+                figures |= benchmark_figures(str(path), document)
+            else:
+                documents.append((str(path), document))
         else:
             raise InputError(
                 f"expected a sweep ({DATABASE}), a training run (metrics.jsonl) or the JSON of weft compare or bench",
                 file=str(path),
             )
     frames += document_frames(documents, baseline)
-    if not frames and not runs:
-        raise InputError("expected at least one sweep, run or file", field="sources")
-    return Sources(tuple(frames), tuple(runs))
+    return Sources(tuple(frames), tuple(runs), figures)
 
 
 def build(sources: Sources, options: Options, notice: Notice = lambda line: None) -> Report:
     """The whole report."""
-    lines: list[str] = []
-    sections: list[Section] = []
+    lines, sections = _judgements(sources, options.claims)
     for frame in sources.frames:
         chosen = subject(frame, options.subject)
         lines += headline(frame, chosen)
@@ -85,19 +94,27 @@ def build(sources: Sources, options: Options, notice: Notice = lambda line: None
     return Report(options.title or _title(sources), tuple(lines), tuple(sections))
 
 
+def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
+    """Claims that are asked for, or that are about one of the sweeps: in a line each, and in tables."""
+    scenarios = [frame.title for frame in sources.frames]
+    known = [read_claims(name) for name in ([wanted] if wanted is not None else claim_names())]
+    lines: list[str] = []
+    sections: list[Section] = []
+    for claims in known:
+        if wanted is not None or claims.scenario in scenarios:
+            judged = judge(claims, Evidence(sources.frames, sources.runs, sources.figures))
+            lines.append(f"{claims.title}, {len(judged)} claims: {verdict_counts(judged)}.")
+            sections += claim_sections(claims, judged)
+    return lines, sections
+
+
 def _about(frame: Frame, chosen: str, options: Options, notice: Notice) -> list[Section]:
     """All that is said about one sweep, but for its rows."""
     found: list[Section | None] = [results(frame), more_figures(frame), profiles(frame), utilisation(frame)]
     if options.has_charts:
         found.append(side_by_side(frame, chosen, options.instance, notice))
-    found.append(lost(frame if options.has_charts else _undrawn(frame), chosen, notice))
+    found.append(lost(frame if options.has_charts else replace(frame, config=None), chosen, notice))
     return [section for section in found if section is not None]
-
-
-def _undrawn(frame: Frame) -> Frame:
-    from dataclasses import replace
-
-    return replace(frame, config=None)
 
 
 def _title(sources: Sources) -> str:
@@ -107,9 +124,9 @@ def _title(sources: Sources) -> str:
 
 def _run_line(run: TrainingRun) -> str:
     took = "" if run.seconds is None else f" in {run.seconds:.0f} s"
-    found = run.validation
-    best = "" if found is None else f"; best validated mean job time {float(found[1].min()):.4g} ms"
-    return f"Training {run.name}: {run.samples:,} decisions{took}{best}."
+    best = [(run.best(column), rules) for column, rules in AGAINST.items()]
+    said = "".join(f"; at best {value:+.1f} % against {rules}" for value, rules in best if value is not None)
+    return f"Training {run.name}: {run.samples:,} decisions{took}{said}."
 
 
 def write(report: Report, out: Path) -> list[Path]:

@@ -14,7 +14,8 @@ from weft.io.sources import read_bytes
 
 Rows = dict[str, dict[str, Mapping[str, object]]]
 """Scheduler -> instance -> row."""
-SCHEMAS = ("weft/compare/1", "weft/bench/1")
+BENCHMARK = "weft/benchmark/1"
+SCHEMAS = ("weft/compare/1", "weft/bench/1", BENCHMARK)
 _METRICS = ("makespan", "gap_percent", "lower_bound", "best_known")
 
 
@@ -23,11 +24,19 @@ def read_document(path: str | Path) -> Mapping[str, object]:
     document = parse_json(read_bytes(path), path)
     if document.get("schema") not in SCHEMAS:
         raise InputError(
-            f"expected the JSON of weft compare or weft bench, got schema {document.get('schema')!r}",
+            f"expected the JSON of weft compare, weft bench or a benchmark, got schema {document.get('schema')!r}",
             file=str(path),
             field="schema",
         )
     return document
+
+
+def benchmark_figures(source: str, document: Mapping[str, object]) -> dict[str, dict[str, float]]:
+    """Name of a benchmark -> its figures."""
+    figures = document.get("figures")
+    if not isinstance(figures, dict) or not all(_is_number(value) for value in figures.values()):
+        raise InputError("expected a table of numbers", file=source, field="figures")
+    return {str(document.get("name")): {str(key): float(value) for key, value in figures.items()}}
 
 
 def document_frames(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft.evaluation.report.blocks import Block, Figure, Section, Table
-from weft.evaluation.report.runs import REWARDS, TrainingRun
+from weft.evaluation.report.runs import AGAINST, REWARDS, TrainingRun
 from weft.evaluation.report.svg import Axes, Series, line_chart
 from weft.model.graph import Floats
 
@@ -17,12 +17,9 @@ MOST_POINTS = 400
 
 def learning(runs: Sequence[TrainingRun]) -> Section:
     """Curves of all runs over samples, and a table."""
-    blocks: list[Block] = []
-    validated = [(k, run) for k, run in enumerate(runs) if run.validation is not None]
-    if validated:
-        series = [_series(run.name, *_both(run), k) for k, run in validated]
-        text = "Mean job time on validation workloads while training, over the decisions collected; lower is better."
-        blocks.append(_figure(series, "validated mean job time (ms)", text))
+    blocks = [
+        _against(runs, column) for column in AGAINST if any(run.best(column) is not None for run in runs)
+    ]
     for name in dict.fromkeys(run.first_of(REWARDS) for run in runs):
         if name is not None:
             own = [(k, run) for k, run in enumerate(runs) if run.first_of(REWARDS) == name]
@@ -33,10 +30,19 @@ def learning(runs: Sequence[TrainingRun]) -> Section:
     return Section("Training", tuple(blocks))
 
 
-def _both(run: TrainingRun) -> tuple[Floats, Floats]:
-    found = run.validation
-    assert found is not None
-    return found
+def _against(runs: Sequence[TrainingRun], column: str) -> Block:
+    """Validated job time against rules while training; below zero the policy is ahead."""
+    series = [
+        _series(run.name, *run.column(column), k)
+        for k, run in enumerate(runs)
+        if run.best(column) is not None
+    ]
+    rules = AGAINST[column]
+    text = (
+        f"Mean job time on validation workloads against {rules} at each point, averaged over the points; "
+        "below zero the policy is ahead."
+    )
+    return _figure(series, "job time against rules (%)", text, rules)
 
 
 def _series(name: str, x: Floats, y: Floats, look: int) -> Series:
@@ -45,8 +51,10 @@ def _series(name: str, x: Floats, y: Floats, look: int) -> Series:
     return Series(name, x[kept], y[kept], look=look)
 
 
-def _figure(series: Sequence[Series], y_label: str, text: str) -> Figure:
-    axes = Axes("decisions collected (millions)", y_label, x_format=lambda value: f"{value / 1e6:g}")
+def _figure(series: Sequence[Series], y_label: str, text: str, zero: str = "") -> Figure:
+    axes = Axes(
+        "decisions collected (millions)", y_label, zero=zero, x_format=lambda value: f"{value / 1e6:g}"
+    )
     return Figure(line_chart(series, axes, has_marks=False), text, text)
 
 
@@ -59,7 +67,7 @@ def _table(runs: Sequence[TrainingRun]) -> Table:
             f"{run.samples:,}",
             _seconds(run.seconds),
             _seconds(run.cpu_seconds),
-            _last(run),
+            *(_percent(run.best(column)) for column in AGAINST),
         )
         for run in runs
     )
@@ -72,13 +80,12 @@ def _table(runs: Sequence[TrainingRun]) -> Table:
         "processor time (s)",
         "best validated job time",
     )
-    return Table(headers, rows, (2, 3, 4, 5, 6), "Training runs")
+    return Table(headers, rows, tuple(range(2, 8)), "Training runs")
 
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
 
 
-def _last(run: TrainingRun) -> str:
-    found = run.validation
-    return "not measured" if found is None else f"{float(found[1].min()):.4g} ms"
+def _percent(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:+.1f} %"

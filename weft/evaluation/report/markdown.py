@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from html import escape
 
 from weft.evaluation.report.blocks import (
     Block,
@@ -13,7 +14,7 @@ from weft.evaluation.report.blocks import (
     Text,
 )
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#&])")
+_SPECIAL = re.compile(r"([\\`*{}\[\]|~#]|(?<!\w)_|_(?!\w))")
 
 
 def render(report: Report) -> str:
@@ -28,7 +29,7 @@ def render(report: Report) -> str:
 
 def plain(text: str) -> str:
     """Text with nothing in it that Markdown or HTML would read as a sign."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", escape(" ".join(text.split()), quote=False))
 
 
 def _block(block: Block) -> str:

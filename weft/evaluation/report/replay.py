@@ -45,7 +45,7 @@ def instance(frame: Frame, cell: str, sample: Sample) -> Instance:
     is_file = recipe_form["generator"] == "files"
     recipe = Recipe.from_dict(recipe_form, (sample.problem,) if is_file else ())
     settings = next(one.settings for one in frame.cells if one.label == cell)
-    values = tuple((s.name, s.check(settings[s.name])) for s in recipe.settings if s.name in settings)
+    values = tuple((s.name, s.check(settings.get(s.name, s.default))) for s in recipe.settings)
     chosen = Scenario(recipe, values, cell)
     count = 1 if is_file else int(str(config["problems"]))
     for index in range(count):

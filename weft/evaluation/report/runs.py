@@ -16,8 +16,11 @@ from weft.model.graph import Floats
 
 CONFIG, METRICS = "config.json", "metrics.jsonl"
 RUN_SCHEMA = "weft.run/"
-VALIDATION = ("validation_jct", "validation_mean_jct", "val_jct", "mean_jct")
-"""Names under which the validated mean job time is looked for, best first."""
+AGAINST = {
+    "baselines_percent": "the best of fifo, mru and depth-first",
+    "envelope_percent": "the best of the device-aware rules",
+}
+"""Columns with the validated job time against rules, in percent -> which rules."""
 REWARDS = ("mean_reward", "episode_return")
 
 
@@ -68,11 +71,10 @@ class TrainingRun:
         """The first of these metrics that the run logged."""
         return next((name for name in names if len(self.column(name)[0])), None)
 
-    @property
-    def validation(self) -> tuple[Floats, Floats] | None:
-        """Samples and validated mean job time; None where it was not measured."""
-        name = self.first_of(VALIDATION)
-        return None if name is None else self.column(name)
+    def best(self, column: str) -> float | None:
+        """The lowest value of a metric; None where the run did not log it."""
+        values = self.column(column)[1]
+        return float(values.min()) if len(values) else None
 
 
 def _is_number(value: object) -> bool:

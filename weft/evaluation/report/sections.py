@@ -69,7 +69,7 @@ def _curve(frame: Frame) -> Figure:
     base = frame.shown(frame.baseline)
     axes = _axes(frame, f"{words(frame.metric)} against {base} (%)", zero=f"{base} (baseline)")
     caption = (
-        f"{words(frame.metric).capitalize()} relative to {base}, lower is better. Bars are 95 % intervals of the mean "
+        f"{capital(words(frame.metric))} relative to {base}, lower is better. Bars are 95 % intervals of the mean "
         f"ratio over paired samples ({_per_cell(frame)})."
     )
     return Figure(line_chart(series, axes), caption, f"Difference to {base} over {frame.setting}")
@@ -133,7 +133,12 @@ def _means(frame: Frame, metric: str) -> Block:
 
 def mean_of(what: str) -> str:
     """``Mean makespan``, but ``Mean job time`` for what is a mean already."""
-    return what.capitalize() if what.startswith("mean ") else f"Mean {what}"
+    return capital(what) if what.startswith("mean ") else f"Mean {what}"
+
+
+def capital(text: str) -> str:
+    """The text with a capital letter, the rest as it is."""
+    return text[:1].upper() + text[1:]
 
 
 def with_half(mean: float, high: float | None) -> str:
@@ -157,7 +162,7 @@ def _differences(frame: Frame) -> Block:
         lines.append([_place(frame, cell), *texts])
     base = frame.shown(frame.baseline)
     return _matrix(
-        frame, lines, f"{words(frame.metric).capitalize()} against {base}, with 95 % intervals", []
+        frame, lines, f"{capital(words(frame.metric))} against {base} in %, with 95 % intervals", []
     )
 
 
