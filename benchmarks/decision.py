@@ -7,9 +7,11 @@ shows in the spread, not in the figure.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +27,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--hidden", type=int, nargs="+", default=[64, 64])
     parser.add_argument("--batch", type=int, default=200, help="observations of the batched variant")
     parser.add_argument("--loops", type=int, default=40, help="loops of 250 decisions")
+    parser.add_argument("--json", metavar="FILE", help="write the figures here too, for weft report")
     options = parser.parse_args(arguments)
     cases = _cases(tuple(options.hidden), options.batch)
     figures = {name: _microseconds(decide, options.loops) for name, (decide, _) in cases.items()}
@@ -32,6 +35,10 @@ def main(arguments: list[str]) -> int:
     for name, (_, share) in cases.items():
         low, middle, high = (figure / share for figure in figures[name])
         print(f"{name:<28} {middle:>8.2f} {low:>7.2f} {high:>7.2f}")
+    if options.json:
+        medians = {name: round(figures[name][1] / share, 3) for name, (_, share) in cases.items()}
+        document = {"schema": "weft/benchmark/1", "name": "decision", "unit": "us", "figures": medians}
+        Path(options.json).write_text(f"{json.dumps(document, indent=2)}\n", encoding="utf-8")
     is_reached = figures["best choice"][1] <= TARGET_US
     print(f"target (best choice <= {TARGET_US:.0f} us): {'reached' if is_reached else 'missed'}")
     return 0 if is_reached else 1

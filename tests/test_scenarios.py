@@ -17,6 +17,7 @@ from weft.io.files import read_cluster, write_problem
 from weft.model.problem import Problem
 from weft.scenarios import (
     SPLITS,
+    Recipe,
     file_scenarios,
     parse_assignments,
     read_recipe,
@@ -326,3 +327,15 @@ def test_tpch_names_the_sizes_there_are(tmp_path: Path):
     chosen = scenario("tpch", data=str(write_tpch(tmp_path, {"train": 5})), queries=50)
     with pytest.raises(InputError, match="no set of 50 queries, there are 2"):
         chosen.problem("test", 0)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipe_comes_back_from_what_a_sweep_keeps(name: str):
+    recipe = read_recipe(name)
+    kept = recipe.to_dict() | {"seed": recipe.seed, "cluster": recipe.cluster, "graph": recipe.graph}
+    assert Recipe.from_dict(json.loads(json.dumps(kept))) == recipe
+
+
+def test_recipe_that_lacks_a_setting_is_refused():
+    with pytest.raises(InputError, match=r"settings.p_c: expected a table with type and default"):
+        Recipe.from_dict({"name": "x", "generator": "stream", "metric": "mean_jct", "settings": []})

@@ -13,7 +13,20 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import about, bench, curves, evidence, files, look, output, plan, questions, stress, train
+from weft.cli import (
+    about,
+    bench,
+    curves,
+    evidence,
+    files,
+    look,
+    output,
+    plan,
+    questions,
+    report,
+    stress,
+    train,
+)
 from weft.errors import WeftError
 
 BUG = 70
@@ -38,6 +51,7 @@ for verb in (
     evidence.evaluate,
     evidence.scenarios,
     evidence.recipes,
+    report.report,
     questions.whatif,
     questions.pareto,
     stress.stress,

@@ -159,13 +159,14 @@ def summarise(sweep: Sweep, rows: Sequence[Row]) -> tuple[Summary, ...]:
     for metric in STREAM_METRICS if sweep.is_stream else METRICS:
         means = problem_means(sweep, rows, metric)
         for (cell, scheduler), values in means.items():
-            found.append(_summary(cell, scheduler, metric, values))
+            found.append(summary_of(cell, scheduler, metric, values))
     places = {name: i for i, name in enumerate(sweep.schedulers)}
     cells = {cell.label: i for i, cell in enumerate(sweep.cells)}
     return tuple(sorted(found, key=lambda one: (cells[one.cell], places[one.scheduler])))
 
 
-def _summary(cell: str, scheduler: str, metric: str, values: Floats) -> Summary:
+def summary_of(cell: str, scheduler: str, metric: str, values: Floats) -> Summary:
+    """Mean, standard error and interval of one value per sample."""
     mean, num = float(values.mean()), len(values)
     if num < 2:
         return Summary(cell, scheduler, metric, mean, None, None, None)

@@ -95,7 +95,7 @@ def _merge(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _labels(schedule: Schedule) -> tuple[tuple[str, ...], Ints]:
+def labels(schedule: Schedule) -> tuple[tuple[str, ...], Ints]:
     """What colours mean, and the index of each task: kinds, or jobs where there is one kind only."""
     jobs = schedule.problem.jobs
     used = [job.graph.kinds[k] for job in jobs for k in np.unique(job.graph.kind).tolist()]
@@ -151,7 +151,7 @@ def several(schedules: Sequence[tuple[str, Schedule]], path: str | Path) -> None
     height = lane * sum(units) + 0.9 * len(units) + 0.8
     figure = Figure(figsize=(12.0, max(height, 2.6)), dpi=150, layout="constrained")
     axes = figure.subplots(len(schedules), 1, sharex=True, squeeze=False, height_ratios=units)[:, 0]
-    names = tuple(dict.fromkeys(name for _, plan in schedules for name in _labels(plan)[0]))
+    names = tuple(dict.fromkeys(name for _, plan in schedules for name in labels(plan)[0]))
     for ax, (title, plan) in zip(axes, schedules, strict=True):
         _panel(ax, plan, title, names, lane)
     end = max(_first(plan) + max(plan.makespan, plan.bound.value) for _, plan in schedules)
@@ -216,7 +216,7 @@ def _bars(ax: Any, schedule: Schedule, tops: Floats, names: tuple[str, ...], lan
 
     bars = pack(schedule)
     corners = _corners(schedule, bars, tops)
-    own_names, label = _labels(schedule)
+    own_names, label = labels(schedule)
     place = np.array([names.index(name) for name in own_names], dtype=np.int64)
     look = place[label[schedule.task[bars.row]]] if len(bars.row) else bars.row
     is_copy = schedule.copy[bars.row] > 0
@@ -311,7 +311,7 @@ def _canvas(schedule: Schedule, cells: int) -> tuple[list[list[list[str]]], list
     canvas = [[["."] * cells for _ in range(n)] for n in lines]
     marks = [[[-1] * cells for _ in range(n)] for n in lines]
     scale = cells / max(schedule.makespan, 1e-300)
-    label = _labels(schedule)[1]
+    label = labels(schedule)[1]
     bars, load = pack(schedule), np.zeros((len(lines), cells))
     for row, low, high in zip(bars.row.tolist(), bars.low.tolist(), bars.high.tolist(), strict=True):
         d, key = int(schedule.device[row]), int(label[schedule.task[row]])
@@ -360,7 +360,7 @@ def _axis(schedule: Schedule, cells: int, scale: float) -> list[str]:
 
 def _key(schedule: Schedule, width: int, markup: bool) -> list[str]:
     """What the marks mean, in lines of at most ``width`` columns where names allow it."""
-    names, most = _labels(schedule)[0], len(SYMBOLS)
+    names, most = labels(schedule)[0], len(SYMBOLS)
     parts = [(SYMBOLS[k], k, f" {name}") for k, name in enumerate(names[:most])]
     if len(names) > most:
         parts.append(("", -1, f"and {len(names) - most} more"))

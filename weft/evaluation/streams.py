@@ -94,7 +94,7 @@ def run_rule(dispatcher: Dispatcher, setup: Setup, seeds: Sequence[int]) -> Outc
     def play(state: State) -> None:
         run_episodes(dispatcher.rule(setup.problem, stream, keys), stream, state, START)
 
-    return _played(setup, stream, keys, play)
+    return played(setup, stream, keys, play)
 
 
 def run_policy(
@@ -137,7 +137,7 @@ def run_policy(
                 _record(state, estimates)
             act_all(stream, state, np.ascontiguousarray(actions, np.int64), setup.waits, done)
 
-    return _played(setup, stream, np.array(seeds, np.int64), play, estimates)
+    return played(setup, stream, np.array(seeds, np.int64), play, estimates)
 
 
 def _record(state: State, estimates: Floats) -> None:
@@ -154,7 +154,7 @@ def _filled(estimates: Floats) -> Floats:
     return np.nan_to_num(np.take_along_axis(estimates, last, axis=1))
 
 
-def _played(
+def played(
     setup: Setup, stream: Stream, seeds: Ints, play: Callable[[State], None], estimates: Floats | None = None
 ) -> Outcome:
     """Play from fresh states with more and more room until no buffer is too small."""

@@ -113,6 +113,27 @@ class Recipe:
             "settings": [setting.to_dict() for setting in self.settings],
         }
 
+    @classmethod
+    def from_dict(cls, document: Document, files: tuple[str, ...] = ()) -> Recipe:
+        """The recipe of its JSON form with seed, cluster and graph, as a sweep keeps it."""
+        generator = _one_of(document.get("generator"), tuple(GENERATORS), "generator")
+        tables = {one.get("name"): _kept(one) for one in document.get("settings", [])}
+        return cls(
+            name=_text(document.get("name"), "name"),
+            generator=generator,
+            settings=tuple(_setting(name, tables) for name in GENERATORS[generator]),
+            summary=_text(document.get("summary", ""), "summary"),
+            metric=_one_of(document.get("metric"), METRICS, "metric"),
+            copies=bool(document.get("copies", True)),
+            schedulers=tuple(document.get("schedulers", REFERENCES)),
+            baseline=_text(document.get("baseline", REFERENCES[0]), "baseline"),
+            problems=_at_least(document.get("problems", 20), 1, "problems"),
+            seed=_at_least(document.get("seed", 0), 0, "seed"),
+            cluster=_text(document.get("cluster", ""), "cluster"),
+            graph=_text(document.get("graph", ""), "graph"),
+            files=files,
+        )
+
 
 def late(target: str) -> Any:
     """What ``module:name`` stands for, imported now: recipes load readers only if they name files."""
@@ -250,6 +271,11 @@ def _recipe(document: Document, origin: Path) -> Recipe:
         tuple(document.get("files", ())),
         json.dumps(given, sort_keys=True),
     )
+
+
+def _kept(table: Document) -> dict[str, Any]:
+    """A setting's table from its JSON form: what is null there is left out here."""
+    return {key: value for key, value in table.items() if key != "name" and value is not None}
 
 
 def _setting(name: str, tables: Document) -> Setting:

@@ -1,0 +1,149 @@
+"""Claims: the TOML, the measures, and verdicts that follow from numbers alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from report_examples import example_frame, write_run
+
+from weft.errors import InputError
+from weft.evaluation.report.claim_tables import claim_sections
+from weft.evaluation.report.claims import Claim, Claims, Judged, Point, claim_names, parse_claims, read_claims
+from weft.evaluation.report.measures import MEASURES, Evidence, judge
+from weft.evaluation.report.runs import read_run
+
+NAMES = ("fifo", "mru", "x/pi-2@best", "ppo")
+ROLES = {"pi_2": ("*pi-2@best",), "pi_4": ("ppo",)}
+
+
+def cost(name: str, p: float, seed: int) -> float:
+    base = {"fifo": 100.0, "mru": 120.0, "ppo": 80.0, "x/pi-2@best": 76.0 if p == 0.8 else 90.0}[name]
+    return base + 0.01 * seed
+
+
+def verdict_on(claim: Claim, evidence: Evidence) -> Judged:
+    return judge(Claims("c", "C", "conditional", "", ROLES, (claim,)), evidence)[0]
+
+
+def sweep() -> Evidence:
+    return Evidence((example_frame(cost, schedulers=NAMES),))
+
+
+def claim(measure: str, **more: object) -> Claim:
+    return Claim("text", "where", "says", measure, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", claim_names())
+def test_shipped_claims_can_be_read_and_name_known_measures(name: str):
+    claims = read_claims(name)
+    assert claims.claims
+    for one in claims.claims:
+        assert one.measure in MEASURES
+        assert one.condition
+        assert not one.of or one.of in claims.roles
+        assert all(role in claims.roles for role in one.against)
+
+
+@pytest.mark.parametrize("name", claim_names())
+def test_shipped_claims_without_evidence_are_not_measured(name: str):
+    judged = judge(read_claims(name), Evidence(()))
+    assert {one.verdict for one in judged} == {"not measured"}
+    assert all(one.measured.startswith("no ") for one in judged)
+
+
+def test_gain_is_over_the_best_rival_at_each_point():
+    found = verdict_on(claim("gain", of="pi_4", against=("fifo", "mru"), at_least=0.0), sweep())
+    assert found.verdict == "holds"
+    assert [round(point.value) for point in found.points] == [20, 20, 20]
+
+
+def test_gain_at_one_point_takes_the_role_by_pattern():
+    asked = claim("gain", of="pi_2", against=("pi_4",), at=(("p_c", 0.8),), at_least=2.5)
+    found = verdict_on(asked, sweep())
+    assert (found.verdict, len(found.points)) == ("holds", 1)
+    assert found.points[0].value == pytest.approx(5.0, abs=0.1)
+
+
+def test_gain_at_some_points_holds_partly_and_at_none_does_not():
+    partly = claim("gain", of="pi_2", against=("pi_4",), at_least=0.0)
+    never = claim("gain", of="pi_4", against=("fifo",), at_least=50.0)
+    assert verdict_on(partly, sweep()).verdict == "holds partly"
+    assert verdict_on(never, sweep()).verdict == "does not hold"
+
+
+def test_claim_about_a_scheduler_that_is_not_there_is_not_measured():
+    found = verdict_on(claim("gain", of="pi_9", against=("fifo",), at_least=0.0), sweep())
+    assert (found.verdict, found.measured) == ("not measured", "no sweep with pi_9, fifo")
+
+
+def test_share_of_points_counts_certain_gains():
+    found = verdict_on(claim("share-of-points", of="pi_2", against=("pi_4",), at_least=50.0), sweep())
+    assert found.points[0].value == pytest.approx(100.0 / 3.0)
+
+
+def test_device_use_is_a_paired_difference():
+    asked = claim("device-use", of="pi_2", against=("pi_4",), devices="cpu*", at_least=0.0)
+    found = verdict_on(asked, sweep())
+    assert [point.value for point in found.points] == [0.0, 0.0, 0.0]
+
+
+def run_rows() -> list[dict[str, object]]:
+    values = (40.0, 3.0, -2.0, -20.0, -21.0)
+    return [
+        {"samples": 1_000_000 * (k + 1), "baselines_percent": value, "seconds": 60.0 * (k + 1)}
+        for k, value in enumerate(values)
+    ]
+
+
+def test_runs_answer_when_rules_are_passed_and_how_long_it_takes(tmp_path: Path):
+    evidence = Evidence((), (read_run(write_run(tmp_path / "run", run_rows())),))
+    more = {"runs": ("conditional-pi-?",), "column": "baselines_percent"}
+    passed = verdict_on(claim("passed-after", at_most=2.0, **more), evidence)
+    assert (passed.points[0].value, passed.verdict) == (3.0, "does not hold")
+    took = verdict_on(claim("minutes-per-samples", samples=5_000_000, at_most=15.0, **more), evidence)
+    assert (took.points[0].value, took.verdict) == (5.0, "holds")
+    changed = verdict_on(claim("change-after", samples=3_000_000, at_most=2.0, **more), evidence)
+    assert changed.points[0].value == pytest.approx(19.0)
+
+
+def test_benchmark_figures_answer(tmp_path: Path):
+    asked = claim("benchmark", benchmark="decision", figure="best choice", at_most=20.0, unit="us")
+    found = verdict_on(asked, Evidence((), figures={"decision": {"best choice": 5.3}}))
+    assert (found.verdict, found.measured) == ("holds", "5.3 us")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(1.0, 2.0, True), (-2.0, -1.0, False), (-1.0, 1.0, None)],
+)
+def test_point_fits_interval_and_all(low: float, high: float, expected: bool | None):
+    assert Point("", 0.0, low, high).fits(claim("gain", at_least=0.0)) is expected
+
+
+def test_sections_show_both_figures_and_the_verdict():
+    claims = Claims(
+        "c", "C", "conditional", "Doc", ROLES, (claim("gain", of="pi_4", against=("fifo",), at_least=0.0),)
+    )
+    sections = claim_sections(claims, judge(claims, sweep()))
+    assert sections[0].blocks[1].rows[0][-1] == "holds"  # type: ignore[union-attr]
+    assert len(sections[1].blocks[0].rows) == 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = ", "expected TOML"),
+        ("schema = 'other'", "expected 'weft/claims/1'"),
+        ("schema = 'weft/claims/1'\n[[claim]]\ntext = 1", "expected a text, got 1"),
+        ("schema = 'weft/claims/1'\n[[claim]]\ntxt = 'a'", "no key 'txt' in a claim"),
+    ],
+)
+def test_claims_that_are_wrong_are_refused(text: str, reason: str):
+    with pytest.raises(InputError, match=reason):
+        parse_claims(text, "mine.toml")
+
+
+def test_unknown_claims_are_refused_with_a_hint():
+    with pytest.raises(InputError, match="no claims 'condtional'; did you mean"):
+        read_claims("condtional")

@@ -1,0 +1,60 @@
+"""Reports on what compare, bench and benchmarks printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from weft.errors import InputError
+from weft.evaluation.report.build import gather
+
+
+def write(path: Path, **fields: object) -> Path:
+    path.write_text(json.dumps(fields))
+    return path
+
+
+def compared(**values: float) -> list[dict[str, object]]:
+    return [{"file": f, "scheduler": name, "makespan": v} for f in ("a", "b") for name, v in values.items()]
+
+
+def test_compare_is_a_frame_over_files(tmp_path: Path):
+    path = write(tmp_path / "c.json", schema="weft/compare/1", rows=compared(heft=2.0, peft=1.0))
+    frame = gather([path]).frames[0]
+    assert (frame.schedulers, frame.num_samples, frame.baseline) == (("heft", "peft"), 2, "heft")
+
+
+def test_bench_documents_over_the_same_instances_are_one_frame(tmp_path: Path):
+    rows = [{"instance": "ta01", "makespan": 10}, {"instance": "ta02", "makespan": 12}]
+    paths = [
+        write(tmp_path / f"{name}.json", schema="weft/bench/1", bench="taillard", scheduler=name, rows=rows)
+        for name in ("mwkr", "ratio")
+    ]
+    (frame,) = gather(paths).frames
+    assert (frame.title, frame.schedulers) == ("taillard", ("mwkr", "ratio"))
+
+
+def test_benchmark_figures_are_kept_for_claims(tmp_path: Path):
+    path = write(tmp_path / "d.json", schema="weft/benchmark/1", name="decision", figures={"best choice": 5})
+    assert gather([path]).figures == {"decision": {"best choice": 5.0}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"schema": "other"}, "expected the JSON of weft compare, weft bench or a benchmark"),
+        ({"schema": "weft/compare/1", "rows": []}, "rows: expected rows"),
+        ({"schema": "weft/compare/1", "rows": [{"file": "a", "scheduler": "x"}]}, "expected a makespan"),
+        ({"schema": "weft/benchmark/1", "figures": {"a": "b"}}, "expected a table of numbers"),
+    ],
+)
+def test_other_documents_are_refused(tmp_path: Path, fields: dict[str, object], reason: str):
+    with pytest.raises(InputError, match=reason):
+        gather([write(tmp_path / "x.json", **fields)])
+
+
+def test_folder_of_something_else_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="expected a sweep"):
+        gather([tmp_path])

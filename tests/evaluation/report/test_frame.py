@@ -1,0 +1,73 @@
+"""Frames: what is paired, what is left out, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from report_examples import example_config, example_frame, example_rows, write_sweep
+
+from weft.errors import InputError
+from weft.evaluation.report.frame import frame_of, read_frame
+
+
+def better(name: str, p: float, seed: int) -> float:
+    return 10.0 + seed if name == "fifo" else 9.0 + seed
+
+
+def test_frame_has_values_per_cell_and_scheduler():
+    frame = example_frame(better)
+    assert frame.costs("p_c=0.8", "ppo").tolist() == [9.0 + k for k in range(8)]
+    assert (frame.unit, frame.setting, frame.num_samples) == ("ms", "p_c", 24)
+
+
+def test_frame_sorts_cells_by_number_and_not_by_letter():
+    frame = example_frame(better, points=(10.0, 5.0, 1.0))
+    assert [cell.label for cell in frame.cells] == ["p_c=1", "p_c=5", "p_c=10"]
+
+
+def test_frame_leaves_out_samples_that_lack_a_scheduler():
+    rows = example_rows(("fifo", "ppo"), (0.0,), 4, better)
+    frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 4), rows[:-1])
+    assert len(frame.samples["p_c=0"]) == 3
+    assert (len(frame.rows), frame.num_expected) == (7, 8)
+
+
+def test_frame_without_a_whole_sample_is_refused():
+    rows = example_rows(("fifo", "ppo"), (0.0,), 1, better)
+    with pytest.raises(InputError, match="no problem has rows of every scheduler yet"):
+        frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 1), rows[:1])
+
+
+def test_frame_compares_with_the_baseline():
+    frame = example_frame(better)
+    assert frame.against["p_c=0", "ppo"].percent < 0
+    assert ("p_c=0", "fifo") not in frame.against
+
+
+def test_frame_takes_another_baseline(tmp_path: Path):
+    names = ("fifo", "ppo")
+    write_sweep(tmp_path / "s", example_config(names, (0.0,), 2), example_rows(names, (0.0,), 2, better))
+    assert read_frame(tmp_path / "s", "ppo").baseline == "ppo"
+    with pytest.raises(InputError, match="expected one of fifo, ppo, got 'pp'"):
+        read_frame(tmp_path / "s", "pp")
+
+
+def test_frame_shows_runs_by_their_folder_unless_two_look_the_same():
+    frame = example_frame(better, schedulers=("fifo", "out/a@best", "out/b@best"))
+    assert frame.shown("out/a@best") == "a@best"
+    twins = example_frame(better, schedulers=("fifo", "x/a@best", "y/a@best"))
+    assert twins.shown("x/a@best") == "x/a@best"
+
+
+def test_frame_averages_the_use_of_devices():
+    uses = example_frame(better).devices("p_c=0", "ppo")
+    assert [(use.device, use.utilisation, use.batch_fill) for use in uses] == [
+        ("cpu-0", 0.5, 1.0),
+        ("gpu-0", 0.75, 0.25),
+    ]
+
+
+def test_frame_refuses_a_configuration_of_something_else():
+    with pytest.raises(InputError, match="expected the configuration of a sweep"):
+        frame_of("sweep", {"schedulers": ["a"]}, [])

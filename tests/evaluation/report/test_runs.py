@@ -1,0 +1,59 @@
+"""Training runs: rows, columns that some rows lack, what is refused; and their curves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from report_examples import write_run
+
+from weft.errors import InputError
+from weft.evaluation.report.learning import learning
+from weft.evaluation.report.runs import read_run
+
+ROWS = [
+    {"samples": 10, "mean_reward": -2.0, "seconds": 1.0, "cpu_seconds": 0.5},
+    {"samples": 20, "mean_reward": -1.0, "seconds": 2.0, "cpu_seconds": 1.0, "baselines_percent": 5.0},
+    {"samples": 30, "mean_reward": None, "seconds": 3.0, "cpu_seconds": 1.5, "baselines_percent": -4.0},
+]
+
+
+def test_columns_are_read_where_rows_have_them(tmp_path: Path):
+    run = read_run(write_run(tmp_path / "run", ROWS))
+    assert (run.samples, run.seconds, run.best("baselines_percent")) == (30, 3.0, -4.0)
+    assert run.column("mean_reward")[1].tolist() == [-2.0, -1.0]
+    assert run.best("envelope_percent") is None
+
+
+def test_row_cut_short_by_a_kill_is_left_out(tmp_path: Path):
+    folder = write_run(tmp_path / "run", ROWS)
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"samples": 4')
+    assert read_run(folder).samples == 30
+
+
+def test_damaged_row_is_an_error_with_its_line(tmp_path: Path):
+    folder = write_run(tmp_path / "run", ROWS)
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write("[1]\n")
+    with pytest.raises(InputError, match=r"metrics.jsonl:4: expected a row of metrics, got list"):
+        read_run(folder)
+
+
+def test_configuration_of_something_else_is_refused(tmp_path: Path):
+    folder = write_run(tmp_path / "run", ROWS)
+    (folder / "config.json").write_text(json.dumps({"schema": "other"}))
+    with pytest.raises(InputError, match="expected a run"):
+        read_run(folder)
+
+
+def test_learning_draws_validation_and_reward(tmp_path: Path):
+    section = learning([read_run(write_run(tmp_path / "run", ROWS))])
+    assert [type(block).__name__ for block in section.blocks] == ["Figure", "Figure", "Table"]
+
+
+def test_learning_without_validation_says_so(tmp_path: Path):
+    rows = [{"samples": 10, "mean_reward": -2.0}]
+    table = learning([read_run(write_run(tmp_path / "run", rows))]).blocks[-1]
+    assert "not measured" in table.rows[0]  # type: ignore[union-attr]

@@ -1,0 +1,92 @@
+"""Sections on a sweep: figures with captions, tables with intervals, rows of any number."""
+
+from __future__ import annotations
+
+import pytest
+from report_examples import example_frame
+
+from weft.evaluation.report.blocks import BigTable, Figure, Figures, Table
+from weft.evaluation.report.sections import (
+    all_rows,
+    difference,
+    profiles,
+    results,
+    signed,
+    utilisation,
+    with_half,
+)
+
+
+def cost(name: str, p: float, seed: int) -> float:
+    return (90.0 if name == "ppo" else 100.0) + 10.0 * p + 0.1 * seed
+
+
+def test_results_of_a_swept_number_have_two_curves_and_two_tables():
+    section = results(example_frame(cost))
+    assert [type(block).__name__ for block in section.blocks] == [
+        "Figure",
+        "Figure",
+        "Table",
+        "Table",
+        "Text",
+    ]
+    means = section.blocks[2]
+    assert isinstance(means, Table)
+    assert means.headers == ("p_c", "fifo", "ppo")
+    assert means.rows[0] == ("0", "100.35 ± 0.20", "90.35 ± 0.20")
+    assert means.strong == ((0, 2), (1, 2), (2, 2))
+
+
+def test_results_of_one_point_draw_dots_with_intervals():
+    section = results(example_frame(cost, points=(0.5,)))
+    assert isinstance(section.blocks[0], Figure)
+    assert "relative to fifo with 95 % intervals" in section.blocks[0].caption
+
+
+def test_profiles_count_how_often_each_is_best():
+    section = profiles(example_frame(cost))
+    assert section is not None
+    table = section.blocks[1]
+    assert isinstance(table, Table)
+    assert table.rows[0][:2] == ("fifo", "0 %")
+    assert table.rows[1][:2] == ("ppo", "100 %")
+
+
+def test_utilisation_draws_every_device_and_fill_where_there_are_batches():
+    section = utilisation(example_frame(cost))
+    assert section is not None
+    use, fill = section.blocks[:2]
+    assert isinstance(use, Figures) and isinstance(fill, Figures)
+    assert (len(use.svgs), len(fill.svgs)) == (2, 1)
+
+
+def test_utilisation_of_one_point_draws_bars():
+    section = utilisation(example_frame(cost, points=(0.5,)))
+    assert section is not None
+    assert isinstance(section.blocks[0], Figure)
+
+
+def test_all_rows_are_there_without_columns_that_say_nothing():
+    table = all_rows(example_frame(cost)).blocks[0]
+    assert isinstance(table, BigTable)
+    assert table.num_rows == 3 * 8 * 2
+    assert "expired" not in table.headers and "valid" not in table.headers
+
+
+def test_difference_marks_what_may_be_chance():
+    frame = example_frame(lambda name, p, seed: 100.0 + (seed * 7 + len(name) * 3) % 5)
+    assert difference(frame.against["p_c=0", "ppo"]).startswith("\N{ALMOST EQUAL TO}")
+    assert difference(None) == "-"
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-0.04, "0.0"), (-3.0, "\N{MINUS SIGN}3.0")])
+def test_signed_percentages(value: float, text: str):
+    assert signed(value) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "high", "text"),
+    [(8066.4, 8156.0, "8066 ± 90"), (0.95481, 0.9583, "0.9548 ± 0.0035"), (3.0, None, "3"), (3.0, 3.0, "3")],
+)
+def test_means_have_the_decimals_of_their_interval(mean: float, high: float | None, text: str):
+    assert with_half(mean, high) == text

@@ -1,0 +1,81 @@
+"""The verb that tells: sweeps, runs and comparisons as one page."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+from weft.errors import InputError
+
+SUFFIXES = (".html", ".md")
+
+
+def report(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN_OR_SWEEP...",
+            show_default=False,
+            help="Sweep folders, training runs, or JSON files of compare and bench.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="The page (.html, with .md beside), or .md alone."),
+    ] = Path("report.html"),
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="NAME", help="Whom the others are compared with.")
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option("--subject", metavar="NAME", help="Whose losses are looked at.")
+    ] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option("--instance", metavar="WORDS", help="Which one is drawn, e.g. 'p_c=0.5 test/0 seed=3'."),
+    ] = None,
+    claims: Annotated[
+        str | None, typer.Option("--claims", metavar="NAME", help="Judge the claims of this document.")
+    ] = None,
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = "",
+    charts: Annotated[bool, typer.Option("--charts/--no-charts", help="Whether plans are drawn.")] = True,
+    as_json: opt.Json = False,
+) -> None:
+    """Write a report of sweeps and training runs: one HTML file, and Markdown."""
+    from weft.evaluation import report as reports
+
+    if out.suffix.lower() not in SUFFIXES:
+        raise InputError(f"expected a path that ends in .html or .md, got {str(out)!r}", field="--out")
+    output.check_folder(out)
+    command = shlex.join(["weft", "report", *map(str, sources), "--out", str(out)])
+    chosen = reports.Options(title, baseline, subject, instance, charts, claims, command)
+    with output.progress("reading"):
+        found = reports.gather(sources, baseline)
+    _check_subject(subject, [name for frame in found.frames for name in frame.schedulers])
+    with output.progress(f"writing {out}"):
+        made = reports.build(found, chosen, lambda line: output.note(f"weft: {line}"))
+        written = reports.write(made, out)
+    if as_json:
+        fields = {"out": [str(path) for path in written], "headline": list(made.headline)}
+        output.emit(output.document("report", None, fields))
+    else:
+        for line in made.headline:
+            output.say(output.safe(line))
+        output.say(f"wrote {', '.join(map(str, written))}")
+    if open_it:
+        typer.launch(str(written[0].resolve()))
+
+
+def _check_subject(subject: str | None, names: list[str]) -> None:
+    from weft.scenarios.settings import did_you_mean
+
+    if subject is not None and subject not in names:
+        known = ", ".join(dict.fromkeys(names))
+        raise InputError(
+            f"expected one of {known}, got {subject!r}{did_you_mean(subject, names)}", field="--subject"
+        )

@@ -1,0 +1,140 @@
+"""From folders and files to a report: what each is, and in which order it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from weft.errors import InputError
+from weft.evaluation.report import markdown, page
+from weft.evaluation.report.blocks import Report, Section
+from weft.evaluation.report.claim_tables import claim_sections
+from weft.evaluation.report.claims import claim_names, read_claims, verdict_counts
+from weft.evaluation.report.documents import BENCHMARK, benchmark_figures, document_frames, read_document
+from weft.evaluation.report.frame import Frame, read_frame
+from weft.evaluation.report.learning import learning
+from weft.evaluation.report.measures import Evidence, judge
+from weft.evaluation.report.plans import Notice, lost, side_by_side
+from weft.evaluation.report.provenance import provenance
+from weft.evaluation.report.runs import AGAINST, TrainingRun, is_run, read_run
+from weft.evaluation.report.sections import all_rows, more_figures, profiles, results, utilisation
+from weft.evaluation.report.words import headline, subject
+from weft.evaluation.store import DATABASE
+from weft.io.sources import write_bytes
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Everything a report is made from."""
+
+    frames: tuple[Frame, ...]
+    runs: tuple[TrainingRun, ...]
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What benchmarks printed: benchmark -> figure -> value."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the reader asked for."""
+
+    title: str = ""
+    """Empty: named after the sources."""
+    baseline: str | None = None
+    subject: str | None = None
+    """Whose losses are looked at; None: the first policy, else the winner."""
+    instance: str | None = None
+    """Which instance is drawn side by side; None: a typical one."""
+    has_charts: bool = True
+    """Whether instances are made again to draw them."""
+    claims: str | None = None
+    """Whose claims are judged; None: those about the scenarios of the sweeps."""
+    command: str = "weft report"
+    """The command line, to be repeated at the end."""
+
+
+def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
+    """Read sweeps, runs and JSON documents, in the order given."""
+    frames: list[Frame] = []
+    runs: list[TrainingRun] = []
+    documents = []
+    figures: dict[str, Mapping[str, float]] = {}
+    for path in map(Path, paths):
+        if (path / DATABASE).is_file():
+            frames.append(read_frame(path, baseline))
+        elif is_run(path):
+            runs.append(read_run(path))
+        elif path.is_file():
+            document = read_document(path)
+            if document["schema"] == BENCHMARK:
+                figures |= benchmark_figures(str(path), document)
+            else:
+                documents.append((str(path), document))
+        else:
+            raise InputError(
+                f"expected a sweep ({DATABASE}), a training run (metrics.jsonl) or the JSON of weft compare or bench",
+                file=str(path),
+            )
+    frames += document_frames(documents, baseline)
+    return Sources(tuple(frames), tuple(runs), figures)
+
+
+def build(sources: Sources, options: Options, notice: Notice = lambda line: None) -> Report:
+    """The whole report."""
+    lines, sections = _judgements(sources, options.claims)
+    for frame in sources.frames:
+        chosen = subject(frame, options.subject)
+        lines += headline(frame, chosen)
+        sections += _about(frame, chosen, options, notice)
+    if sources.runs:
+        lines += [_run_line(run) for run in sources.runs]
+        sections.append(learning(sources.runs))
+    sections += [all_rows(frame) for frame in sources.frames]
+    sections.append(provenance(sources.frames, sources.runs, options.command))
+    return Report(options.title or _title(sources), tuple(lines), tuple(sections))
+
+
+def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
+    """Claims that are asked for, or that are about one of the sweeps: in a line each, and in tables."""
+    scenarios = [frame.title for frame in sources.frames]
+    known = [read_claims(name) for name in ([wanted] if wanted is not None else claim_names())]
+    lines: list[str] = []
+    sections: list[Section] = []
+    for claims in known:
+        if wanted is not None or claims.scenario in scenarios:
+            judged = judge(claims, Evidence(sources.frames, sources.runs, sources.figures))
+            lines.append(f"{claims.title}, {len(judged)} claims: {verdict_counts(judged)}.")
+            sections += claim_sections(claims, judged)
+    return lines, sections
+
+
+def _about(frame: Frame, chosen: str, options: Options, notice: Notice) -> list[Section]:
+    """All that is said about one sweep, but for its rows."""
+    found: list[Section | None] = [results(frame), more_figures(frame), profiles(frame), utilisation(frame)]
+    if options.has_charts:
+        found.append(side_by_side(frame, chosen, options.instance, notice))
+    found.append(lost(frame if options.has_charts else replace(frame, config=None), chosen, notice))
+    return [section for section in found if section is not None]
+
+
+def _title(sources: Sources) -> str:
+    names = [frame.title for frame in sources.frames] + [run.name for run in sources.runs]
+    return f"weft report: {', '.join(dict.fromkeys(names))}"
+
+
+def _run_line(run: TrainingRun) -> str:
+    took = "" if run.seconds is None else f" in {run.seconds:.0f} s"
+    best = [(run.best(column), rules) for column, rules in AGAINST.items()]
+    said = "".join(f"; at best {value:+.1f} % against {rules}" for value, rules in best if value is not None)
+    return f"Training {run.name}: {run.samples:,} decisions{took}{said}."
+
+
+def write(report: Report, out: Path) -> list[Path]:
+    """Write the page and its Markdown twin; only Markdown where ``out`` ends in .md."""
+    twin = out.with_suffix(".md")
+    written = []
+    if out != twin:
+        write_bytes(page.render(report).encode(), out)
+        written.append(out)
+    write_bytes(markdown.render(report).encode(), twin)
+    return [*written, twin]

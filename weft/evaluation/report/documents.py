@@ -1,0 +1,98 @@
+"""Frames from what ``weft compare --json`` and ``weft bench --json`` printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.evaluation.report.frame import Cell, Frame, Sample
+from weft.io.json_files import parse_json
+from weft.io.sources import read_bytes
+
+Rows = dict[str, dict[str, Mapping[str, object]]]
+"""Scheduler -> instance -> row."""
+BENCHMARK = "weft/benchmark/1"
+SCHEMAS = ("weft/compare/1", "weft/bench/1", BENCHMARK)
+_METRICS = ("makespan", "gap_percent", "lower_bound", "best_known")
+
+
+def read_document(path: str | Path) -> Mapping[str, object]:
+    """One JSON document of weft."""
+    document = parse_json(read_bytes(path), path)
+    if document.get("schema") not in SCHEMAS:
+        raise InputError(
+            f"expected the JSON of weft compare, weft bench or a benchmark, got schema {document.get('schema')!r}",
+            file=str(path),
+            field="schema",
+        )
+    return document
+
+
+def benchmark_figures(source: str, document: Mapping[str, object]) -> dict[str, dict[str, float]]:
+    """Name of a benchmark -> its figures."""
+    figures = document.get("figures")
+    if not isinstance(figures, dict) or not all(_is_number(value) for value in figures.values()):
+        raise InputError("expected a table of numbers", file=source, field="figures")
+    return {str(document.get("name")): {str(key): float(value) for key, value in figures.items()}}
+
+
+def document_frames(
+    documents: Sequence[tuple[str, Mapping[str, object]]], baseline: str | None = None
+) -> list[Frame]:
+    """One frame per comparison, and one for all bench documents over the same instances."""
+    found: dict[str, Rows] = {}
+    for source, document in documents:
+        is_compare = document["schema"] == SCHEMAS[0]
+        key = source if is_compare else str(document.get("bench", "bench"))
+        for row in _rows(source, document):
+            name = str(row.get("scheduler", document.get("scheduler")))
+            instance = str(row.get("file" if is_compare else "instance"))
+            found.setdefault(key, {}).setdefault(name, {})[instance] = row
+    return [_frame(key, rows, baseline) for key, rows in found.items()]
+
+
+def _rows(source: str, document: Mapping[str, object]) -> list[Mapping[str, object]]:
+    rows = document.get("rows")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or not rows:
+        raise InputError("expected rows", file=source, field="rows")
+    return rows
+
+
+def _frame(source: str, rows: Rows, baseline: str | None) -> Frame:
+    schedulers = tuple(rows)
+    instances = [name for name in rows[schedulers[0]] if all(name in own for own in rows.values())]
+    if not instances:
+        raise InputError("no instance has rows of every scheduler", file=source, field="rows")
+    metrics = tuple(
+        key
+        for key in _METRICS
+        if all(_is_number(own[i].get(key)) for own in rows.values() for i in instances)
+    )
+    if "makespan" not in metrics:
+        raise InputError("expected a makespan in every row", file=source, field="rows.makespan")
+    if baseline is not None and baseline not in schedulers:
+        raise InputError(f"expected one of {', '.join(schedulers)}, got {baseline!r}", field="--baseline")
+    return Frame(
+        title=Path(source).stem,
+        source=source,
+        metric="makespan",
+        unit="",
+        baseline=baseline or schedulers[0],
+        schedulers=schedulers,
+        cells=(Cell("", {}),),
+        samples={"": tuple(Sample(name, 0) for name in instances)},
+        values={
+            (metric, "", name): np.array([rows[name][i][metric] for i in instances], dtype=np.float64)
+            for metric in metrics
+            for name in schedulers
+        },
+        metrics=metrics,
+        num_expected=len(instances) * len(schedulers),
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

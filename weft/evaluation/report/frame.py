@@ -1,0 +1,285 @@
+"""What a report on a sweep stands on: the costs of several schedulers on the same samples.
+
+A frame is made from a sweep folder, or from the JSON of ``weft compare`` or ``weft bench``. Samples
+that lack a scheduler (the sweep still runs) are left out, so that everything stays paired.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.evaluation.evaluate import METRICS, STREAM_METRICS, Summary, summary_of
+from weft.evaluation.statistics import Comparison, compare_paired, holm_family
+from weft.evaluation.store import Config, Row, read_sweep
+from weft.model.graph import Floats
+from weft.scenarios.settings import did_you_mean
+
+_PLAN_UNITS = {"makespan": "", "mean_jct": "", "p99_jct": "", "gap_percent": "%"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a sweep."""
+
+    label: str
+    settings: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What schedulers are paired by."""
+
+    problem: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.problem}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """How busy one device was under one scheduler, the mean over samples."""
+
+    device: str
+    utilisation: float
+    batch_fill: float
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Values of schedulers on paired samples, cell by cell."""
+
+    title: str
+    source: str
+    metric: str
+    """The cost that decides; lower is better."""
+    unit: str
+    """Of times; empty where it is not known."""
+    baseline: str
+    schedulers: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    samples: Mapping[str, tuple[Sample, ...]]
+    """Label of a cell -> its samples."""
+    values: Mapping[tuple[str, str, str], Floats]
+    """Metric, cell, scheduler -> one value per sample, (num_samples,)."""
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...] = ()
+    num_expected: int = 0
+    """Rows of the whole sweep, whether or not they are there."""
+    is_stream: bool = False
+    learned: tuple[str, ...] = ()
+    """Schedulers that are policies."""
+    config: Config | None = None
+    """What was asked for; None where instances cannot be made again."""
+
+    def costs(self, cell: str, scheduler: str) -> Floats:
+        """The deciding metric, one value per sample."""
+        return self.values[self.metric, cell, scheduler]
+
+    def shown(self, scheduler: str) -> str:
+        """A short name: a run's folder without the path to it, unless two would look the same."""
+        short = [_short(name) for name in self.schedulers]
+        mine = _short(scheduler)
+        return mine if short.count(mine) == 1 else scheduler
+
+    @cached_property
+    def setting(self) -> str:
+        """The one numeric setting that differs between cells; empty where none or several do."""
+        varied = self.varied
+        is_numeric = len(varied) == 1 and all(
+            isinstance(cell.settings[varied[0]], int | float) for cell in self.cells
+        )
+        return varied[0] if is_numeric else ""
+
+    @cached_property
+    def varied(self) -> tuple[str, ...]:
+        """Settings that differ between cells."""
+        first = self.cells[0].settings
+        return tuple(
+            key for key, value in first.items() if any(cell.settings.get(key) != value for cell in self.cells)
+        )
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of all cells."""
+        return sum(len(self.samples[cell.label]) for cell in self.cells)
+
+    def summary(self, metric: str, cell: str, scheduler: str) -> Summary:
+        """Mean, standard error and interval of one metric."""
+        return summary_of(cell, scheduler, metric, self.values[metric, cell, scheduler])
+
+    @cached_property
+    def against(self) -> dict[tuple[str, str], Comparison]:
+        """Cell, scheduler -> its comparison with the baseline, corrected for all of them (Holm)."""
+        others = [name for name in self.schedulers if name != self.baseline]
+        pairs = [
+            (c.label, name) for c in self.cells for name in others if len(self.costs(c.label, name)) >= 2
+        ]
+        found = [compare_paired(self.costs(c, name), self.costs(c, self.baseline)) for c, name in pairs]
+        return dict(zip(pairs, holm_family(found), strict=True))
+
+    def pooled(self, scheduler: str) -> Floats:
+        """Costs of one scheduler on all samples of all cells."""
+        return np.concatenate([self.costs(cell.label, scheduler) for cell in self.cells])
+
+    def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
+        """Every device's share of busy time and of its batches; empty where rows do not say."""
+        mine = [json.loads(r.devices) for r in self.rows if r.devices and _is_of(r, cell, scheduler)]
+        if not mine:
+            return ()
+        names = _numbered([str(one["device"]) for one in mine[0]])
+        columns = [
+            [float(np.mean([row[d][key] for row in mine])) for d in range(len(names))]
+            for key in ("utilisation", "batch_fill")
+        ]
+        return tuple(DeviceUse(*one) for one in zip(names, *columns, strict=True))
+
+
+def _is_of(row: Row, cell: str, scheduler: str) -> bool:
+    return row.cell == cell and row.scheduler == scheduler
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names made different: slots of one device share its name."""
+    return [f"{name} ({names[:i].count(name) + 1})" if names.count(name) > 1 else name
+            for i, name in enumerate(names)]  # fmt: skip
+
+
+def _short(name: str) -> str:
+    return Path(name).name if "/" in name else name
+
+
+def read_frame(folder: str | Path, baseline: str | None = None) -> Frame:
+    """The frame of a sweep folder, finished or not."""
+    with read_sweep(folder) as store:
+        config, rows = store.config, store.rows()
+    return frame_of(str(folder), config, rows, baseline)
+
+
+def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | None = None) -> Frame:
+    """The frame of rows and of the configuration they answer."""
+    try:
+        recipe, cells = _checked(config)
+    except (KeyError, TypeError, AttributeError):
+        raise InputError("expected the configuration of a sweep", file=source, field="config") from None
+    schedulers = tuple(str(name) for name in _list(config["schedulers"]))
+    is_stream = recipe["generator"] == "stream"
+    samples = _samples(rows, [c.label for c in cells], schedulers, is_stream)
+    present = tuple(cell for cell in cells if samples[cell.label])
+    if not present:
+        raise InputError("no problem has rows of every scheduler yet", file=source)
+    metrics = STREAM_METRICS if is_stream else METRICS
+    return Frame(
+        title=str(recipe["name"]),
+        source=source,
+        metric=str(recipe["metric"]),
+        unit=_unit(recipe),
+        baseline=_baseline(baseline, str(recipe["baseline"]), schedulers),
+        schedulers=schedulers,
+        cells=present,
+        samples=samples,
+        values=_values(rows, samples, metrics, schedulers, is_stream),
+        metrics=metrics,
+        rows=tuple(rows),
+        num_expected=len(cells) * _whole(config["problems"]) * len(_list(config["seeds"])) * len(schedulers),
+        is_stream=is_stream,
+        learned=tuple(name for name in schedulers if name in _table(recipe.get("policies", {}))),
+        config=config,
+    )
+
+
+def _checked(config: Config) -> tuple[Mapping[str, object], tuple[Cell, ...]]:
+    recipe = _table(config["scenario"])
+    named = {key: recipe[key] for key in ("name", "generator", "metric", "baseline")}
+    cells = [Cell(label, _table(values)) for label, values in _table(config["cells"]).items()]
+    return {**recipe, **named}, tuple(sorted(cells, key=lambda cell: _order(cell.settings)))
+
+
+def _table(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise TypeError
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _order(settings: Mapping[str, object]) -> list[tuple[int, float, str]]:
+    """Cells by their settings: numbers by size, texts by letters."""
+    numbers = {k: float(v) for k, v in settings.items() if isinstance(v, int | float)}
+    return [(int(key not in numbers), numbers.get(key, 0.0), str(settings[key])) for key in sorted(settings)]
+
+
+def _unit(recipe: Mapping[str, object]) -> str:
+    """The time unit that the graph of a stream names; generated problems are in seconds."""
+    text = str(recipe.get("graph") or "")
+    if not text.startswith("{"):
+        return "" if recipe["generator"] in ("files", "jobshop") else "s"
+    unit = json.loads(text).get("time_unit", "s")
+    return unit if isinstance(unit, str) else ""
+
+
+def _baseline(wanted: str | None, usual: str, schedulers: tuple[str, ...]) -> str:
+    if wanted is None:
+        return usual if usual in schedulers else schedulers[0]
+    if wanted not in schedulers:
+        hint = did_you_mean(wanted, schedulers)
+        raise InputError(f"expected one of {', '.join(schedulers)}, got {wanted!r}{hint}", field="--baseline")
+    return wanted
+
+
+def _samples(
+    rows: Iterable[Row], cells: Sequence[str], schedulers: tuple[str, ...], is_stream: bool
+) -> dict[str, tuple[Sample, ...]]:
+    """Samples that every scheduler has: problems, in a stream problems with seeds."""
+    seen: dict[str, dict[Sample, set[str]]] = {cell: {} for cell in cells}
+    first: dict[tuple[str, str], int] = {}
+    for row in rows:
+        seed = row.seed if is_stream else first.setdefault((row.cell, row.problem), row.seed)
+        seen[row.cell].setdefault(Sample(row.problem, seed), set()).add(row.scheduler)
+    return {
+        cell: tuple(sample for sample, names in found.items() if len(names) == len(schedulers))
+        for cell, found in seen.items()
+    }
+
+
+def _values(
+    rows: Sequence[Row],
+    samples: Mapping[str, tuple[Sample, ...]],
+    metrics: Sequence[str],
+    schedulers: Sequence[str],
+    is_stream: bool,
+) -> dict[tuple[str, str, str], Floats]:
+    grouped: dict[tuple[str, str, str, int], list[Row]] = {}
+    for row in rows:
+        key = (row.cell, row.scheduler, row.problem, row.seed if is_stream else 0)
+        grouped.setdefault(key, []).append(row)
+    found = {}
+    for cell, own in samples.items():
+        for name in schedulers:
+            groups = [grouped[cell, name, s.problem, s.seed if is_stream else 0] for s in own]
+            for metric in metrics:
+                means = [np.mean([_number(row, metric) for row in group]) for group in groups]
+                found[metric, cell, name] = np.array(means, dtype=np.float64)
+    return found
+
+
+def _number(row: Row, metric: str) -> float:
+    value = getattr(row, metric)
+    return float("nan") if value is None else float(value)

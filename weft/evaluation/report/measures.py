@@ -1,0 +1,218 @@
+"""How each kind of claim is measured: from a sweep, from training runs, from a benchmark.
+
+A measure returns points, or raises :class:`Missing` with what it would need.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from weft.evaluation.evaluate import summary_of
+from weft.evaluation.report.claims import Claim, Claims, Judged, Point
+from weft.evaluation.report.frame import Cell, Frame
+from weft.evaluation.report.runs import TrainingRun
+from weft.evaluation.statistics import compare_paired
+from weft.model.graph import Floats
+
+
+class Missing(Exception):
+    """What was not handed over; the claim is then not measured."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything a claim may be measured on."""
+
+    frames: tuple[Frame, ...]
+    runs: tuple[TrainingRun, ...] = ()
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Benchmark -> name of a figure -> its value."""
+
+
+Measure = Callable[[Claim, Claims, Evidence], list[Point]]
+
+
+def judge(claims: Claims, evidence: Evidence) -> tuple[Judged, ...]:
+    """Every claim with what the evidence says."""
+    return tuple(_judged(claim, claims, evidence) for claim in claims.claims)
+
+
+def _judged(claim: Claim, claims: Claims, evidence: Evidence) -> Judged:
+    try:
+        found = MEASURES[claim.measure](claim, claims, evidence)
+        return Judged(claim, tuple(found), "" if found else "nothing to measure it on")
+    except Missing as reason:
+        return Judged(claim, (), str(reason))
+
+
+def _sweep(claim: Claim, claims: Claims, evidence: Evidence) -> tuple[Frame, str, list[str]]:
+    """The first sweep in which all roles take part: the frame, the judged scheduler, its rivals."""
+    wanted = [claim.of, *claim.against]
+    for frame in evidence.frames:
+        if frame.title == claims.scenario:
+            found = [role_in(frame, claims.roles.get(role, (role,))) for role in wanted]
+            if all(found):
+                return frame, str(found[0]), [str(name) for name in found[1:]]
+    raise Missing(f"no sweep with {', '.join(wanted)}")
+
+
+def role_in(frame: Frame, patterns: Sequence[str]) -> str | None:
+    """The scheduler of a sweep that fits the first pattern any fits."""
+    fits = (name for pattern in patterns for name in frame.schedulers if fnmatchcase(name, pattern))
+    return next(fits, None)
+
+
+def _cells(frame: Frame, claim: Claim) -> list[Cell]:
+    """The points of a sweep that a claim is about."""
+    found = [
+        cell
+        for cell in frame.cells
+        if all(_is_at(cell.settings.get(key), value) for key, value in claim.at)
+        and len(frame.samples[cell.label]) >= 2
+    ]
+    if not found:
+        at = ", ".join(f"{key}={value:g}" for key, value in claim.at) or "two samples or more"
+        raise Missing(f"no point of the sweep with {at}")
+    return found
+
+
+def _is_at(value: object, wanted: float) -> bool:
+    return isinstance(value, int | float) and abs(value - wanted) < 1e-9
+
+
+def gain(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """Percent below the best rival, at each point."""
+    frame, name, rivals = _sweep(claim, claims, evidence)
+    points = []
+    for cell in _cells(frame, claim):
+        best = min(rivals, key=lambda rival: float(frame.costs(cell.label, rival).mean()))
+        found = compare_paired(frame.costs(cell.label, name), frame.costs(cell.label, best))
+        points.append(Point(cell.label, -found.percent, -found.high_percent, -found.low_percent))
+    return points
+
+
+def largest_gain(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """The greatest of these gains."""
+    return [max(gain(claim, claims, evidence), key=lambda point: point.value)]
+
+
+def share_of_points(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """Percentage of the points at which the gain is above zero, interval and all."""
+    found = gain(claim, claims, evidence)
+    share = 100.0 * sum(point.low > 0.0 for point in found) / len(found)
+    return [Point(f"{len(found)} points", share, share, share)]
+
+
+def _devices(claim: Claim, claims: Claims, evidence: Evidence, column: str) -> list[Point]:
+    """Difference to the rival over devices of a pattern, in points of a percentage, paired by sample."""
+    frame, name, rivals = _sweep(claim, claims, evidence)
+    points = []
+    for cell in _cells(frame, claim):
+        own, other = (
+            _device_means(frame, cell.label, one, claim.devices, column) for one in (name, rivals[0])
+        )
+        if len(own) < 2 or len(own) != len(other):
+            raise Missing(f"no rows of devices {claim.devices}")
+        found = summary_of(cell.label, name, column, own - other)
+        low = found.mean if found.low is None else found.low
+        high = found.mean if found.high is None else found.high
+        points.append(Point(cell.label, found.mean, low, high))
+    return points
+
+
+def _device_means(frame: Frame, cell: str, scheduler: str, pattern: str, column: str) -> Floats:
+    """Percentage per sample, the mean over the devices whose names fit."""
+    means = []
+    for row in frame.rows:
+        if row.devices and (row.cell, row.scheduler) == (cell, scheduler):
+            uses = [use for use in json.loads(row.devices) if fnmatchcase(use["device"], pattern)]
+            if uses:
+                means.append(100.0 * float(np.mean([use[column] for use in uses])))
+    return np.array(means)
+
+
+def device_use(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """How much more of the time the devices are busy than under the rival."""
+    return _devices(claim, claims, evidence, "utilisation")
+
+
+def device_fill(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """How much fuller the batches are than under the rival."""
+    return _devices(claim, claims, evidence, "batch_fill")
+
+
+def _runs(claim: Claim, evidence: Evidence) -> list[TrainingRun]:
+    found = [
+        run
+        for run in evidence.runs
+        if any(fnmatchcase(str(run.recipe.get("name", "")), pattern) for pattern in claim.runs)
+    ]
+    if not found:
+        raise Missing(f"no run of {', '.join(claim.runs)}")
+    return found
+
+
+def minutes_per_samples(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """Minutes of wall time that so many decisions take, at the pace of each run."""
+    points = []
+    for run in _runs(claim, evidence):
+        if run.seconds is not None and run.samples:
+            value = run.seconds / 60.0 * claim.samples / run.samples
+            points.append(Point(run.name, value, value, value))
+    return points
+
+
+def passed_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """Millions of decisions after which a column of the metrics first falls below zero."""
+    points = []
+    for run in _runs(claim, evidence):
+        samples, values = run.column(claim.column)
+        if len(samples):
+            below = np.flatnonzero(values < 0.0)
+            value = float(samples[below[0]]) / 1e6 if len(below) else float("inf")
+            points.append(Point(run.name, value, value, value))
+    if not points:
+        raise Missing(f"no run logged {claim.column}")
+    return points
+
+
+def change_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """How much a column of the metrics still falls after so many decisions."""
+    points = []
+    for run in _runs(claim, evidence):
+        samples, values = run.column(claim.column)
+        before = np.flatnonzero(samples <= claim.samples)
+        if len(before) and len(samples) and samples[-1] > claim.samples:
+            value = float(values[before].min() - values.min())
+            points.append(Point(run.name, value, value, value))
+    if not points:
+        raise Missing(f"no run logged {claim.column} beyond {claim.samples:,} decisions")
+    return points
+
+
+def benchmark(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """A figure that ``python -m benchmarks NAME --json FILE`` wrote."""
+    found = dict(evidence.figures).get(claim.benchmark, {})
+    if claim.figure not in found:
+        raise Missing(f"no figures of the benchmark {claim.benchmark}")
+    value = float(found[claim.figure])
+    return [Point("", value, value, value)]
+
+
+MEASURES: dict[str, Measure] = {
+    "gain": gain,
+    "largest-gain": largest_gain,
+    "share-of-points": share_of_points,
+    "device-use": device_use,
+    "device-fill": device_fill,
+    "minutes-per-samples": minutes_per_samples,
+    "passed-after": passed_after,
+    "change-after": change_after,
+    "benchmark": benchmark,
+}
+"""Names in the TOML -> what they mean."""

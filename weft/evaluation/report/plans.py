@@ -1,0 +1,118 @@
+"""The sections that draw schedules: one instance side by side, and the instances that were lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from weft.errors import InputError, WeftError
+from weft.evaluation.report.blocks import Block, Section, Table, Text
+from weft.evaluation.report.frame import Frame, Sample
+from weft.evaluation.report.replay import draw
+from weft.evaluation.report.words import losses, quantity, standing, words
+
+MOST_PANELS = 3
+MOST_NAMED = 10
+"""Lost instances in the table."""
+MOST_DRAWN = 2
+"""Lost instances with a chart."""
+
+Notice = Callable[[str], None]
+
+
+def side_by_side(frame: Frame, chosen: str, wanted: str | None, notice: Notice) -> Section | None:
+    """One instance under the chosen scheduler and its closest rivals."""
+    if frame.config is None:
+        return None
+    cell, sample = _typical(frame, chosen) if wanted is None else _named(frame, wanted)
+    names = _rivals(frame, chosen)
+    notice(f"drawing {frame.title}: {_where(cell, sample)}")
+    why = "asked for" if wanted is not None else "the sample closest to the middle of the sweep"
+    lead = Text((f"{_where(cell, sample)} ({why}), all on one time axis.",))
+    return Section(f"{frame.title}: side by side", (lead, *_drawn(frame, cell, sample, names, "middle")))
+
+
+def _where(cell: str, sample: Sample) -> str:
+    return ", ".join(part for part in (cell, str(sample)) if part)
+
+
+def _rivals(frame: Frame, chosen: str) -> tuple[str, ...]:
+    """The chosen one, the best of the others, the baseline, and whoever comes next."""
+    place = standing(frame)
+    order = [chosen, place.winner, *(name for name, _ in place.others[:1]), frame.baseline, *frame.schedulers]
+    return tuple(dict.fromkeys(order))[:MOST_PANELS]
+
+
+def _typical(frame: Frame, chosen: str) -> tuple[str, Sample]:
+    """In the middle cell, the sample whose cost is nearest the median one."""
+    cell = frame.cells[len(frame.cells) // 2].label
+    costs = frame.costs(cell, chosen)
+    return cell, frame.samples[cell][int(np.argmin(np.abs(costs - np.median(costs))))]
+
+
+def _named(frame: Frame, wanted: str) -> tuple[str, Sample]:
+    """The first sample whose words contain all words asked for."""
+    parts = wanted.replace(",", " ").split()
+    for cell in frame.cells:
+        for sample in frame.samples[cell.label]:
+            known = [cell.label, sample.problem, f"seed={sample.seed}"]
+            if all(part in known for part in parts):
+                return cell.label, sample
+    first = frame.cells[0].label
+    example = " ".join([p for p in (first, frame.samples[first][0].problem) if p])
+    raise InputError(
+        f"expected an instance of the sweep such as {example!r} or 'seed=1', got {wanted!r}",
+        field="--instance",
+    )
+
+
+def _drawn(frame: Frame, cell: str, sample: Sample, names: tuple[str, ...], at: str) -> tuple[Block, ...]:
+    """The chart; where it cannot be made again, the reason."""
+    try:
+        return (draw(frame, cell, sample, names, at=at),)
+    except WeftError as error:
+        return (Text((f"Not drawn: {error}.",)),)
+
+
+def lost(frame: Frame, chosen: str, notice: Notice) -> Section | None:
+    """The samples on which the chosen scheduler is furthest behind the best of the others."""
+    found = losses(frame, chosen)
+    if not found:
+        return None
+    name = frame.shown(chosen)
+    beaten = [loss for loss in found if loss.percent > 1e-7]
+    title = f"{frame.title}: where {name} loses"
+    if not beaten:
+        return Section(title, (Text((f"{name} is the best on every one of the {len(found)} samples.",)),))
+    rows = tuple(
+        (
+            loss.cell or "all",
+            loss.sample.problem,
+            str(loss.sample.seed),
+            f"{loss.cost:.5g}",
+            frame.shown(loss.rival),
+            f"{loss.rival_cost:.5g}",
+            f"+{loss.percent:.1f} %",
+        )
+        for loss in beaten[:MOST_NAMED]
+    )
+    headers = (
+        "point",
+        "problem",
+        "seed",
+        f"{name}: {quantity(frame, frame.metric)}",
+        "best other",
+        "its value",
+        "loss",
+    )
+    caption = (
+        f"The {len(rows)} samples on which {name} is furthest above the best of the others "
+        f"by {words(frame.metric)}; it loses on {len(beaten)} of {len(found)}."
+    )
+    blocks: list[Block] = [Table(headers, rows, (2, 3, 5, 6), caption)]
+    if frame.config is not None:
+        for loss in beaten[:MOST_DRAWN]:
+            notice(f"drawing {frame.title}: {_where(loss.cell, loss.sample)}")
+            blocks += _drawn(frame, loss.cell, loss.sample, (chosen, loss.rival), "loss")
+    return Section(title, tuple(blocks))

@@ -1,0 +1,109 @@
+"""Training runs as a report reads them: ``config.json`` and the rows of ``metrics.jsonl``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.io.json_files import parse_json
+from weft.io.sources import read_bytes
+from weft.model.graph import Floats
+
+CONFIG, METRICS = "config.json", "metrics.jsonl"
+RUN_SCHEMA = "weft.run/"
+AGAINST = {
+    "baselines_percent": "the best of fifo, mru and depth-first",
+    "envelope_percent": "the best of the device-aware rules",
+}
+"""Columns with the validated job time against rules, in percent -> which rules."""
+REWARDS = ("mean_reward", "episode_return")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRun:
+    """One run: what was trained, and every row it logged."""
+
+    source: str
+    name: str
+    config: Mapping[str, object]
+    rows: tuple[Mapping[str, object], ...]
+
+    @property
+    def recipe(self) -> Mapping[str, object]:
+        """The recipe it was started from."""
+        found = self.config.get("recipe")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def samples(self) -> int:
+        """Decisions collected."""
+        column = self.column("samples")[1]
+        return int(column[-1]) if len(column) else 0
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time of training."""
+        column = self.column("seconds")[1]
+        return float(column[-1]) if len(column) else None
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Processor time of training."""
+        column = self.column("cpu_seconds")[1]
+        return float(column[-1]) if len(column) else None
+
+    def column(self, name: str) -> tuple[Floats, Floats]:
+        """Samples and values of one metric, where a row has it."""
+        pairs = [
+            (float(row["samples"]), float(row[name]))  # type: ignore[arg-type]
+            for row in self.rows
+            if _is_number(row.get("samples")) and _is_number(row.get(name))
+        ]
+        columns = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+        return columns[0], columns[1]
+
+    def first_of(self, names: tuple[str, ...]) -> str | None:
+        """The first of these metrics that the run logged."""
+        return next((name for name in names if len(self.column(name)[0])), None)
+
+    def best(self, column: str) -> float | None:
+        """The lowest value of a metric; None where the run did not log it."""
+        values = self.column(column)[1]
+        return float(values.min()) if len(values) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a training run."""
+    return (folder / METRICS).is_file()
+
+
+def read_run(folder: str | Path) -> TrainingRun:
+    """The run in a folder; a row cut short by a kill is left out."""
+    path = Path(folder)
+    config = parse_json(read_bytes(path / CONFIG), path / CONFIG)
+    if not str(config.get("schema", "")).startswith(RUN_SCHEMA):
+        raise InputError(f"expected a run, {RUN_SCHEMA}...", file=str(path / CONFIG), field="schema")
+    lines = (path / METRICS).read_bytes().split(b"\n")[:-1]
+    rows = tuple(_row(line, number, path / METRICS) for number, line in enumerate(lines, 1))
+    return TrainingRun(str(folder), path.resolve().name, config, rows)
+
+
+def _row(line: bytes, number: int, path: Path) -> Mapping[str, object]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"expected JSON: {error}", file=str(path), line=number) from None
+    if not isinstance(found, dict):
+        raise InputError(
+            f"expected a row of metrics, got {type(found).__name__}", file=str(path), line=number
+        )
+    return found
