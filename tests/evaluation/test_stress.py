@@ -144,7 +144,10 @@ def test_open_search_interrupted_in_the_first_round_keeps_the_best(tmp_path: Pat
 
     with pytest.raises(KeyboardInterrupt):
         run_in(tmp_path / "broken", 700, stop)
-    assert "worst.json" in files(tmp_path / "broken")
+    best = read_problem(tmp_path / "broken" / "worst.json")
+    with open_search(tmp_path / "broken", Question("heft", "peft", space=SMALL)) as search:
+        assert (search.evaluations, search.rounds) == (0, 0)
+        assert search.worst.better == weft.schedule(best, "heft").schedule.makespan
 
 
 def test_open_search_done_tries_nothing_again(tmp_path: Path) -> None:

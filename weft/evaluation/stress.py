@@ -281,6 +281,7 @@ def save_record(search: Search, folder: Path) -> None:
 def _resume(search: Search, folder: Path) -> None:
     path = folder / RECORD
     if not path.exists():
+        save_record(search, folder)
         return
     record = parse_json(read_bytes(path), path)
     if record.get("schema") != SCHEMA:
