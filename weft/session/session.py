@@ -22,10 +22,12 @@ from weft.session.ledger import Ledger, Run
 from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, Name, Start
 from weft.session.names import DeviceNames, TaskNames
 from weft.session.queue_view import QueueView
+from weft.session.task_view import TaskDispatcher, TaskView
 from weft.session.view import Started, View
 from weft.session.wire import arguments_of
 from weft.sim.streams import Rules
 
+Scheduler = Dispatcher | Learned | TaskDispatcher
 SCHEMA = "weft/session/1"
 MAX_ATTEMPTS = 3
 
@@ -55,7 +57,7 @@ class Session:
     def __init__(
         self,
         problem: Problem | StreamCase,
-        scheduler: str | Dispatcher | Learned = "fifo",
+        scheduler: str | Scheduler = "fifo",
         *,
         seed: int = 0,
         rules: Rules | None = None,
@@ -70,7 +72,11 @@ class Session:
         self.problem = problem
         self.scheduler = scheduler if isinstance(scheduler, str) else chooser.name
         self.seed, self.max_attempts = seed, max_attempts
-        self._view: View = QueueView(problem, rules or Rules(), chooser, seed)
+        self._view: View
+        if isinstance(chooser, Dispatcher | Learned):
+            self._view = QueueView(problem, rules or Rules(), chooser, seed)
+        else:
+            self._view = TaskView(problem, chooser, seed)
         self._devices = DeviceNames(problem.cluster, self._view.lane_device)
         self._graphs: dict[int, TaskNames] = {}
         self._now = -math.inf
@@ -112,6 +118,8 @@ class Session:
         self._pass_time(time)
         self._jobs[job], self._names[number], self._open[number] = number, job, None
         self._view.arrive(number, time)
+        if self._view.is_over(number):  # a job without tasks
+            self._end_job(number, DONE, time)
 
     def closed(self, time: float) -> None:
         """No more jobs will arrive: a rule that waits for company may now start without."""
@@ -156,6 +164,7 @@ class Session:
         self._pass_time(time)
         self._leave(item, run, time)
         if run.is_dropped:
+            self._view.drop(item)
             return
         if self._view.end(item, edges, is_counted=run.is_counted):
             self._end_job(self._view.place(item)[0], DONE, time)
@@ -166,15 +175,19 @@ class Session:
         self._pass_time(time)
         self._leave(item, run, time)
         if run.is_dropped:
+            self._view.drop(item)
             return
         if self._ledger.count_try(item, run, has_failed=True) < self.max_attempts:
             self._view.fail(item)
         else:
             self._give_up(item, time)
+            self._view.drop(item)
 
     def vacated(self, job: Name, task: Name, device: Name, time: float) -> None:
         """The device of a started task can take other work, though the end was not told yet."""
         _, run = self._find_started("vacated", job, task, device, time, None)
+        if not self._view.can_vacate:
+            raise InputError("expected the end: devices are shared task by task here", field="vacated.task")
         self._pass_time(time)
         if self._ledger.vacate(run):
             self._view.free(run.lane, time)
@@ -350,7 +363,7 @@ class Session:
         problem: Problem | StreamCase,
         snapshot: Mapping[str, Any],
         *,
-        scheduler: str | Dispatcher | Learned | None = None,
+        scheduler: str | Scheduler | None = None,
         rules: Rules | None = None,
     ) -> Session:
         """A session that goes on where the snapshot was taken, on the same problem.
