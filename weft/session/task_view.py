@@ -21,7 +21,7 @@ from weft.sim.live_tasks import abort, decide_live
 from weft.sim.task_layout import compile_tasks, new_task_state, refuse_tasks
 from weft.sim.task_moves import expire, finish, join, lose, release
 from weft.sim.task_rules import TaskRule
-from weft.sim.tasks import READY, Facts, Tasks, TaskState
+from weft.sim.tasks import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
 
 _ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status")
 _LISTS = ("next_row", "before", "after")
@@ -150,12 +150,15 @@ class TaskView:
 
     def decide(self) -> Started:
         """What the rule starts now, every task on its own."""
-        before = int(self._s.num_rows[0])
-        self._make_room(before + int(self._s.num_ready[0]) + 1)
+        before = int(self._s.count[0, NUM_STARTED])
+        self._make_room(int(self._s.num_rows[0] + self._s.num_ready[0]))
         decide_live(self._rule, self._w, self._f, self._s, 0)
-        rows = range(before, int(self._s.num_rows[0]))
+        if self._s.count[0, NUM_STARTED] == before:
+            return []
+        is_new = self._s.row_status[: self._s.num_rows[0]] == RUNNING
+        is_new[list(self._row.values())] = False
         started: Started = []
-        for row in rows:
+        for row in np.flatnonzero(is_new).tolist():
             item = int(self._s.row_task[row])
             self._row[item] = row
             started.append((int(self._s.row_device[row]), [item]))
