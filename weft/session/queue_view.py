@@ -226,7 +226,7 @@ class QueueView:
     def wake_at(self) -> float | None:
         """When to ask again if nothing happens: a block ends, or a waiting task expires."""
         s = self._state
-        if not s.queued.any():
+        if (self.stream.idle_block == 0.0 and self.stream.expiry == np.inf) or not s.queued.any():
             return None
         is_blocked = ~self.is_busy & ~self.is_lost & (s.free_at[0] > s.total[0, NOW])
         if is_blocked.any():
@@ -248,8 +248,10 @@ class QueueView:
     # -- room --------------------------------------------------------------------------------------
 
     def _tell(self, edges: Sequence[int]) -> None:
-        self._state.told[0, :] = False
-        self._state.told[0, edges] = True
+        told = self._state.told[0]
+        told[:] = False
+        for place in edges:
+            told[place] = True
 
     def _fill_queue(self, kind: int, items: list[int]) -> None:
         heapq.heapify(items)
