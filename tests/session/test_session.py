@@ -351,6 +351,13 @@ def test_started_late_is_expected_to_end_late():
     assert session.snapshot()["view"]["columns"]["free_at"] == [5.0 + start.expected_end]
 
 
+def test_whole_number_of_numpy_is_a_time():
+    session = new()
+    session.arrived("j", np.int64(3))
+    json.dumps(session.snapshot())
+    assert session.decide(np.float32(3.5)).starts[0].expected_end == 4.5
+
+
 def test_session_is_a_public_name():
     assert weft.Session is Session
 

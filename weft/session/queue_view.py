@@ -5,7 +5,6 @@ Items are the kernel's, ``job * max_nodes + node``; a device has one lane per sl
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from weft.model.problem import Problem
 from weft.policies.learned import Learned
 from weft.schedulers.dispatch import Dispatcher, fifo, refuse_stream
 from weft.session.messages import Name
+from weft.session.plain import arrayed, fingerprint, plain
 from weft.session.view import Started
 from weft.sim.env import Narrowing
 from weft.sim.events import EXPIRED, IN_SYSTEM, LAST_DONE, LAST_KIND, NEXT_JOB, NOW, State
@@ -46,6 +46,8 @@ _COLUMNS = (
 
 class QueueView:
     """One stream of jobs under a rule or a policy."""
+
+    can_vacate = True
 
     def __init__(self, problem: Problem, rules: Rules, chooser: Dispatcher | Learned, seed: int) -> None:
         _refuse(problem, rules, chooser)
@@ -78,11 +80,7 @@ class QueueView:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of graph, devices and rules of the game."""
-        digest = hashlib.sha256()
-        whole = self.stream._replace(batch=self._whole[0], can_run=self._whole[1])
-        for value in whole:
-            digest.update(np.asarray(value).tobytes())
-        return digest.hexdigest()
+        return fingerprint(self.stream._replace(batch=self._whole[0], can_run=self._whole[1]))
 
     # -- jobs and tasks ----------------------------------------------------------------------------
 
@@ -132,6 +130,9 @@ class QueueView:
         """A task that did not end waits again."""
         self._make_queue_room()
         queue_again(self.stream, self._state, 0, item)
+
+    def drop(self, item: int) -> None:
+        """What is dropped has left the queues already; its lane is freed by batch."""
 
     def withdraw(self, number: int) -> None:
         """A job is given up: none of its tasks waits or will."""
@@ -230,7 +231,7 @@ class QueueView:
     def wake_at(self) -> float | None:
         """When to ask again if nothing happens: a block ends, or a waiting task expires."""
         s = self._state
-        if not s.queued.any():
+        if (self.stream.idle_block == 0.0 and self.stream.expiry == np.inf) or not s.queued.any():
             return None
         is_blocked = ~self.is_busy & ~self.is_lost & (s.free_at[0] > s.total[0, NOW])
         if is_blocked.any():
@@ -252,8 +253,10 @@ class QueueView:
     # -- room --------------------------------------------------------------------------------------
 
     def _tell(self, edges: Sequence[int]) -> None:
-        self._state.told[0, :] = False
-        self._state.told[0, edges] = True
+        told = self._state.told[0]
+        told[:] = False
+        for place in edges:
+            told[place] = True
 
     def _fill_queue(self, kind: int, items: list[int]) -> None:
         heapq.heapify(items)
@@ -307,7 +310,7 @@ class QueueView:
             "open_tasks": [int(s.open_tasks[0, job % num_slots]) for job in jobs],
             "open_edges": [s.open_edges[0, job % num_slots].tolist() for job in jobs],
             "queues": [s.queue[0, k, :n].tolist() for k, n in enumerate(s.queued[0].tolist())],
-            "columns": {name: _plain(getattr(s, name)[0]) for name in _COLUMNS},
+            "columns": {name: plain(getattr(s, name)[0]) for name in _COLUMNS},
             "is_busy": self.is_busy.tolist(),
             "is_lost": self.is_lost.tolist(),
             "rules": [[int(rule.state[0]), int(rule.last[0])] for rule in (self._rule, self._fallback)],
@@ -317,7 +320,7 @@ class QueueView:
         """Go back to a snapshot; whatever does not fit raises a KeyError, TypeError or ValueError."""
         for name in _COLUMNS:
             column = getattr(self._state, name)
-            column[0] = _arrayed(stored["columns"][name], column[0])
+            column[0] = arrayed(stored["columns"][name], column[0])
         self._restore_jobs(stored)
         for kind, items in enumerate(stored["queues"]):
             while len(items) > self._state.queue.shape[2] - self.max_nodes:
@@ -368,17 +371,3 @@ def _empty_state(view: QueueView) -> State:
 
 def _doubled(column: np.ndarray, value: float) -> np.ndarray:
     return np.concatenate([column, np.full_like(column, value)], axis=1)
-
-
-def _plain(column: np.ndarray) -> Any:
-    """Nested lists; infinities as text, for JSON has none."""
-    if column.dtype.kind != "f":
-        return column.tolist()
-    return [_plain(row) if row.ndim else (float(row) if np.isfinite(row) else str(row)) for row in column]
-
-
-def _arrayed(stored: Any, like: np.ndarray) -> np.ndarray:
-    found = np.array(stored).astype(like.dtype)
-    if found.shape != like.shape:
-        raise ValueError(f"expected shape {like.shape}, got {found.shape}")
-    return found

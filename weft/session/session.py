@@ -22,11 +22,13 @@ from weft.session.ledger import Ledger, Run
 from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, Name, Start
 from weft.session.names import DeviceNames, TaskNames
 from weft.session.queue_view import QueueView
+from weft.session.task_view import TaskDispatcher, TaskView
 from weft.session.view import Started, View
 from weft.session.wire import arguments_of
 from weft.sim.env import rules_of
 from weft.sim.streams import Rules
 
+Scheduler = Dispatcher | Learned | TaskDispatcher
 SCHEMA = "weft/session/1"
 MAX_ATTEMPTS = 3
 
@@ -51,7 +53,7 @@ class Session:
     def __init__(
         self,
         problem: Problem | StreamCase,
-        scheduler: str | Dispatcher | Learned = "fifo",
+        scheduler: str | Scheduler = "fifo",
         *,
         seed: int = 0,
         rules: Rules | None = None,
@@ -66,7 +68,11 @@ class Session:
         self.problem = problem
         self.scheduler = scheduler if isinstance(scheduler, str) else chooser.name
         self.seed, self.max_attempts = seed, max_attempts
-        self._view: View = QueueView(problem, rules or Rules(), chooser, seed)
+        self._view: View
+        if isinstance(chooser, Dispatcher | Learned):
+            self._view = QueueView(problem, rules or Rules(), chooser, seed)
+        else:
+            self._view = TaskView(problem, chooser, seed)
         self._devices = DeviceNames(problem.cluster, self._view.lane_device)
         self._graphs: dict[int, TaskNames] = {}
         self._now = -math.inf
@@ -107,7 +113,9 @@ class Session:
         number = self._view.number(job)
         self._pass_time(time)
         self._jobs[job], self._names[number], self._open[number] = number, job, None
-        self._view.arrive(number, time)
+        self._view.arrive(number, self._now)
+        if self._view.is_over(number):  # a job without tasks
+            self._end_job(number, DONE)
 
     def closed(self, time: float) -> None:
         """No more jobs will arrive: a rule that waits for company may now start without."""
@@ -131,7 +139,7 @@ class Session:
             raise InputError(f"task {task!r} of job {job!r} was started before", field="started.task")
         edges = [] if branch is None else self._edges("started", item, branch)
         self._pass_time(time)
-        self._view.begin(item, run.lane, time, self._ledger.begin(run, time))
+        self._view.begin(item, run.lane, self._now, self._ledger.begin(run, self._now))
         if branch is not None and not run.is_dropped:
             run.is_counted = True
             self._view.count_outcome(item, edges)
@@ -150,30 +158,35 @@ class Session:
         item, run = self._find_started("finished", job, task, device, time, attempt)
         edges = self._edges("finished", item, branch)
         self._pass_time(time)
-        self._leave(item, run, time)
+        self._leave(item, run)
         if run.is_dropped:
+            self._view.drop(item)
             return
         if self._view.end(item, edges, is_counted=run.is_counted):
-            self._end_job(self._view.place(item)[0], DONE, time)
+            self._end_job(self._view.place(item)[0], DONE)
 
     def failed(self, job: Name, task: Name, device: Name, time: float, *, attempt: int | None = None) -> None:
         """A task has ended badly, or could not be started: it waits again, or its job fails with it."""
         item, run = self._find("failed", job, task, device, time, attempt)
         self._pass_time(time)
-        self._leave(item, run, time)
+        self._leave(item, run)
         if run.is_dropped:
+            self._view.drop(item)
             return
         if self._ledger.count_try(item, run, has_failed=True) < self.max_attempts:
             self._view.fail(item)
         else:
-            self._give_up(item, time)
+            self._give_up(item)
+            self._view.drop(item)
 
     def vacated(self, job: Name, task: Name, device: Name, time: float) -> None:
         """The device of a started task can take other work, though the end was not told yet."""
         _, run = self._find_started("vacated", job, task, device, time, None)
+        if not self._view.can_vacate:
+            raise InputError("expected the end: devices are shared task by task here", field="vacated.task")
         self._pass_time(time)
         if self._ledger.vacate(run):
-            self._view.free(run.lane, time)
+            self._view.free(run.lane, self._now)
 
     def device_lost(self, device: Name, time: float) -> None:
         """A device is gone; what it ran waits again."""
@@ -194,7 +207,7 @@ class Session:
         if not self._view.is_lost[lanes[0]]:
             raise InputError(f"device {device!r} is there already", field="device_joined.device")
         self._pass_time(time)
-        self._view.join(lanes, time)
+        self._view.join(lanes, self._now)
 
     def tell(self, event: Mapping[str, Any]) -> None:
         """An event as plain data: its name under ``event`` and its fields."""
@@ -213,10 +226,10 @@ class Session:
         wake_at = view.wake_at()
         if not started and not self._ledger.runs and self._is_stuck():
             started = view.decide_anyhow()
-            wake_at = time if started else wake_at
+            wake_at = self._now if started else wake_at
         if view.num_expired > num_expired:
             for number in [number for number in self._open if view.is_over(number)]:
-                self._end_job(number, EXPIRED, time)
+                self._end_job(number, EXPIRED)
         cancels, ended = self._news
         self._news = ([], [])
         return Decision(tuple(self._starts(started)), tuple(cancels), tuple(ended), wake_at)
@@ -236,14 +249,14 @@ class Session:
     # -- what happens to tasks and jobs ------------------------------------------------------------
 
     def _pass_time(self, time: float) -> None:
-        self._now = time
-        self._view.pass_time(time)
+        self._now = float(time)
+        self._view.pass_time(self._now)
 
-    def _leave(self, item: int, run: Run, time: float) -> None:
+    def _leave(self, item: int, run: Run) -> None:
         if self._ledger.leave(item):
-            self._view.free(run.lane, time)
+            self._view.free(run.lane, self._now)
 
-    def _give_up(self, failed: int, time: float) -> None:
+    def _give_up(self, failed: int) -> None:
         """The job of this item fails with it."""
         number, _ = self._view.place(failed)
         self._view.withdraw(number)
@@ -253,12 +266,12 @@ class Session:
                 run.is_dropped = True
                 self._news[0].append(Cancel(*self._named(item, run.lane), run.attempt))
         if number in self._open:
-            self._end_job(number, FAILED, time)
+            self._end_job(number, FAILED)
 
-    def _end_job(self, number: int, outcome: str, time: float) -> None:
+    def _end_job(self, number: int, outcome: str) -> None:
         del self._open[number]
         self._ended[number] = outcome
-        self._news[1].append(End(self._names[number], outcome, time))
+        self._news[1].append(End(self._names[number], outcome, self._now))
         self._ledger.forget(self._view.items(number))
 
     def _named(self, item: int, lane: int) -> tuple[Name, str, str]:
@@ -279,7 +292,7 @@ class Session:
     # -- checks ------------------------------------------------------------------------------------
 
     def _check_time(self, event: str, time: float) -> None:
-        if not isinstance(time, Real) or not math.isfinite(time):
+        if not isinstance(time, float | Real) or not math.isfinite(time):
             raise InputError(f"expected a finite number, got {time!r}", field=f"{event}.time")
         if time < self._now:
             raise InputError(f"expected a time >= {self._now:g}, got {time:g}", field=f"{event}.time")
@@ -346,7 +359,7 @@ class Session:
         problem: Problem | StreamCase,
         snapshot: Mapping[str, Any],
         *,
-        scheduler: str | Dispatcher | Learned | None = None,
+        scheduler: str | Scheduler | None = None,
         rules: Rules | None = None,
     ) -> Session:
         """A session that goes on where the snapshot was taken, on the same problem.

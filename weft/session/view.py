@@ -21,6 +21,7 @@ class View(Protocol):
 
     lane_device: Ints  # (num_lanes,)
     is_lost: Bools  # (num_lanes,)
+    can_vacate: bool  # whether a lane can take other work before its tasks have ended
 
     @property
     def fingerprint(self) -> str:
@@ -52,6 +53,9 @@ class View(Protocol):
 
     def fail(self, item: int) -> None:
         """A running task came to nothing: it waits again."""
+
+    def drop(self, item: int) -> None:
+        """A running task of a job that was given up has ended, well or badly."""
 
     def withdraw(self, number: int) -> None:
         """A job is given up: none of its tasks waits or will."""
