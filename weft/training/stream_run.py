@@ -45,7 +45,11 @@ def train(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Train a recipe to its end; ``start`` names weights to begin with."""
+    """Train a recipe to its end.
+
+    ``start`` names weights to begin with: of the same features and kinds; whether the last choice idles or
+    waits may differ.
+    """
     try:
         from weft.training.ppo import PPO
     except ImportError:
@@ -55,7 +59,7 @@ def train(
     weights = None
     if start is not None:
         weights, other = load_policy(start)
-        if other.features != card.features or other.choices != card.choices:
+        if other.features != card.features or other.choices[:-1] != card.choices[:-1]:
             raise InputError("these weights see or choose something else than the recipe", file=start)
     spec = Spec("ppo", asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
