@@ -10,6 +10,7 @@ import pytest
 
 from weft import catalog
 from weft.cli.app import main
+from weft.evaluation.__main__ import main as evaluate_main
 from weft.evaluation.groups import expand
 
 
@@ -51,3 +52,18 @@ def test_evaluate_judges_a_group_against_the_best_rule(group: Path, capsys: pyte
     assert found[2]["percent"]["mean"] == pytest.approx(
         (found[0]["percent"]["mean"] + found[1]["percent"]["mean"]) / 2
     )
+
+
+def test_module_evaluates_without_the_command_line(
+    group: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    asked = ["conditional", "-s", f"{group},heavy-last-1", "--set", "jobs=60", "--seeds", "2"]
+    assert evaluate_main([*asked, "--out", str(tmp_path / "sweep")]) == 0
+    printed = capsys.readouterr().out
+    assert "conditional: heavy-last-1" in printed
+    assert "(3 training seeds)" in printed
+
+
+def test_module_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert evaluate_main(["conditinal", "-s", "fifo", "--out", str(tmp_path / "sweep")]) == 2
+    assert "conditinal" in capsys.readouterr().err

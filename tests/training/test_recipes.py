@@ -117,6 +117,13 @@ def test_start_from_other_features_is_refused(tmp_path: Path) -> None:
         train(other, tmp_path / "other", start=f"{tmp_path / 'run'}@last")
 
 
+def test_start_may_wait_where_it_idled_before(tmp_path: Path) -> None:
+    changes = {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50, "minibatch": 100, "waits": True}
+    shipped = str(catalog.policy_file("ppo"))
+    train(read_recipe("conditional", changes), tmp_path, start=shipped)
+    assert load_policy(f"{tmp_path}@last")[1].choices[-1] == "wait"
+
+
 def test_shipped_policy_beats_the_strongest_rule_where_heavy_tasks_are_common() -> None:
     weights, card = load_policy(str(catalog.policy_file("ppo")))
     learned = chooser("conditional-ppo")

@@ -102,7 +102,9 @@ def _train_group(
 def _show(found: Outcome) -> None:
     took = f"{output.duration(found.seconds)} ({output.duration(found.cpu_seconds)} of processor time)"
     best = (
-        "" if found.best is None else f", best policy {found.best:.2f} % below the best rules in validation"
+        ""
+        if found.best is None
+        else f", best policy {-found.best:+.2f} % against the best rules in validation"
     )
     output.say(f"{found.run}: {found.samples:,} samples in {took}{best}")
 

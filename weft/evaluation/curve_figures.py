@@ -13,8 +13,8 @@ from weft.evaluation.gantt import check_path
 
 PANELS = (
     ("mean_reward", "mean reward per decision", "reward"),
-    ("baselines_percent", "above best of fifo, mru, depth-first (%)", "against the study's rules"),
-    ("envelope_percent", "above best of heavy-last-1, -3, -5 (%)", "against the device-aware rules"),
+    ("baselines_percent", "job time above best of fifo, mru, depth-first (%)", "against the study's rules"),
+    ("envelope_percent", "job time above best of heavy-last-1, -3, -5 (%)", "against the device-aware rules"),
 )
 """Metric, label of its axis, title."""
 
@@ -52,7 +52,7 @@ def _line(axes: Any, curve: Curve, metric: str, colour: str) -> None:
 
 def _dress(axes: Any, label: str, title: str, *, has_zero: bool) -> None:
     axes.set_xlabel("samples (millions)")
-    axes.set_ylabel(label)
+    axes.set_ylabel(label, fontsize=9)
     axes.set_title(title, fontsize=10)
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)

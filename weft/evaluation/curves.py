@@ -111,7 +111,8 @@ class Findings:
     passed_everywhere: tuple[int | None, ...]
     """The same at every p(c) that is judged."""
     converged: tuple[int | None, ...]
-    """Samples from which the figure stays within a percentage point of its final value."""
+    """Samples from which the figure stays within a percentage point of its final value; None also
+    where there are too few judgements to say."""
     baselines: Spread | None
     """Final percent above the best of those three; negative is below."""
     envelope: Spread | None
@@ -147,13 +148,14 @@ def findings(curve: Curve) -> Findings:
     average = curve.columns["baselines_percent"]
     worst = np.max([curve.columns[f"baselines_percent_{p}"] for p in curve.points], axis=0)
     distance = np.abs(average - curve.final("baselines_percent")[:, None])
+    can_tell = len(curve.samples) >= 2 * LAST
     has_envelope = "envelope_percent" in curve.columns
     return Findings(
         curve.name,
         len(curve.runs),
         _from_where(curve, average < 0.0),
         _from_where(curve, worst < 0.0),
-        _from_where(curve, distance <= SETTLED),
+        _from_where(curve, (distance <= SETTLED) & can_tell),
         Spread.of(curve.final("baselines_percent")),
         Spread.of(curve.final("envelope_percent")) if has_envelope else None,
     )

@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _report(outcome: Outcome) -> None:
-    best = "" if outcome.best is None else f", best {outcome.best:.2f} % below the best rules"
+    best = "" if outcome.best is None else f", best {-outcome.best:+.2f} % against the best rules"
     print(f"{outcome.run}: {outcome.samples:,} samples, {outcome.cpu_seconds:.0f} CPU s{best}", flush=True)
 
 

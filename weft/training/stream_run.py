@@ -54,10 +54,12 @@ def train(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Train a recipe to its end; ``start`` names weights to begin with.
+    """Train a recipe to its end.
 
     Parameters
     ----------
+    start
+        Weights to begin with: of the same features and kinds; whether the last choice idles or waits may differ.
     threads
         Threads that step environments of many problems; the result is the same.
     """
@@ -74,7 +76,7 @@ def train(
             return run.train(many, every=EVERY_MANY, on_progress=on_progress)
         env = QueueEnv(recipe.setup(), recipe.config.num_envs, seed)
         card = card_of(recipe, env)
-        if other is not None and (other.features != card.features or other.choices != card.choices):
+        if other is not None and (other.features != card.features or other.choices[:-1] != card.choices[:-1]):
             raise InputError("these weights see or choose something else than the recipe", file=start)
         judge = recipe.judge(env.setup)
         rule = judge.rule_to_imitate(env.num_envs) if recipe.config.imitation_updates else None

@@ -1,0 +1,59 @@
+"""``python -m weft.evaluation SCENARIO``: the sweep of ``weft evaluate`` where little is installed.
+
+Needs NumPy and numba alone. Rows go to ``--out``, where ``weft evaluate`` with the same arguments
+finds and shows them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from weft import scenarios
+from weft.errors import WeftError
+from weft.evaluation.benchmark import Sweep
+from weft.evaluation.evaluate import Evaluation, evaluate
+from weft.evaluation.groups import expand, group_results
+
+
+def main(arguments: list[str]) -> int:
+    """Run what is left of the sweep; the exit code is that of ``weft evaluate``."""
+    parser = argparse.ArgumentParser(prog="python -m weft.evaluation", description=__doc__)
+    parser.add_argument("scenario")
+    parser.add_argument("--schedulers", "-s", required=True, help="names, runs and folders of runs: a,b")
+    parser.add_argument("--seeds", type=int, default=1, help="workloads")
+    parser.add_argument("--seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
+    parser.add_argument("--out", required=True, help="folder of the rows")
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args(arguments)
+    try:
+        cells = scenarios.sweep(options.scenario, scenarios.parse_assignments(options.changes))
+        names, groups = expand(options.schedulers.split(","))
+        seeds = tuple(range(options.seed, options.seed + options.seeds))
+        sweep = Sweep(cells, names, cells[0].recipe.problems, seeds, "test", None, "sample")
+        found = evaluate(sweep, out=options.out, workers=options.workers, progress=_say)
+    except WeftError as error:
+        print(f"weft: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("weft: interrupted; the same command goes on", file=sys.stderr)
+        return 130
+    _show(found)
+    for one in group_results(found, groups):
+        print(one)
+    return 0
+
+
+def _say(done: int, total: int) -> None:
+    print(f"{done} of {total} rows", file=sys.stderr, flush=True)
+
+
+def _show(found: Evaluation) -> None:
+    for one in found.summary:
+        if one.metric == found.metric:
+            print(f"{one.cell or found.sweep.cells[0].name}: {one.scheduler} {one.mean:.4f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
