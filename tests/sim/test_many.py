@@ -9,6 +9,7 @@ from weft.errors import InputError
 from weft.model.arrivals import Arrivals
 from weft.model.conditional import SIZES, random_stream
 from weft.sim.env import QueueEnv, Setup
+from weft.sim.events import NEXT_JOB
 from weft.sim.many import ManyEnv
 from weft.sim.observe import Sight
 
@@ -73,3 +74,19 @@ def test_elapsed_is_in_run_times_of_the_problem():
 def test_problems_without_a_graph_sight_are_refused():
     with pytest.raises(InputError, match="expected problems observed by a graph sight"):
         ManyEnv([setup_of(0, Sight())], 2, reference=np.ones(1))
+
+
+def test_credit_counts_every_arrival_once():
+    plain = many()
+    paid = ManyEnv([setup_of(i) for i in range(4)], 2, 3, reference=np.ones(4), credit=np.ones(4))
+    total = np.zeros(paid.num_envs)
+    for _ in range(400):
+        state = paid.envs[0].state
+        left = state.jobs[0] - state.count[0, NEXT_JOB]
+        step(plain)
+        step(paid)
+        more = paid.reward - plain.reward
+        total += more
+        if paid.done[0]:
+            assert more[0] == pytest.approx(left, abs=1e-3)
+    assert (total >= 30).all()

@@ -328,6 +328,17 @@ class QueueEnv:
         self._episode[...] = snapshot["episode"]
         self._origin[...] = snapshot["origin"]
 
+    def adopt(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write into these arrays from now on: buffers by name, arrays of the state as ``state.NAME``."""
+        for name, array in arrays.items():
+            if name.startswith("state."):
+                field_name = name.removeprefix("state.")
+                array[...] = getattr(self._state, field_name)
+                self._state = self._state._replace(**{field_name: array})
+            else:
+                array[...] = getattr(self, name)
+                setattr(self, name, array)
+
     @property
     def state(self) -> Any:
         """The kernel's state, for rules and statistics."""

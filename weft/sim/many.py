@@ -14,6 +14,7 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.model.graph import Floats, Ints
 from weft.sim.env import BUFFERS, QueueEnv, Setup
+from weft.sim.events import NEXT_JOB
 
 
 class ManyEnv:
@@ -31,12 +32,22 @@ class ManyEnv:
         Environments per problem.
     reference
         Mean job time per problem that ``report`` divides by.
+    credit
+        Reward per job that arrives, per problem: with what a job costs under some rule, rewards are
+        about 0 under it, and the chance in arrivals mostly cancels. Decisions change no arrival.
     threads
         Threads that step slices of the problems.
     """
 
     def __init__(
-        self, setups: Sequence[Setup], copies: int, seed: int = 0, *, reference: Floats, threads: int = 1
+        self,
+        setups: Sequence[Setup],
+        copies: int,
+        seed: int = 0,
+        *,
+        reference: Floats,
+        credit: Floats | None = None,
+        threads: int = 1,
     ) -> None:
         if not setups or not all(setup.sight.graph for setup in setups):
             raise InputError("expected problems observed by a graph sight", field="setups")
@@ -51,6 +62,7 @@ class ManyEnv:
         self._per_time = np.repeat(times, copies).astype(np.float32)  # (B,)
         self.elapsed = np.zeros(self.num_envs, np.float32)  # (B,)
         self._reference = np.repeat(reference, copies)  # (B,)
+        self._credit = np.repeat(np.zeros(len(setups)) if credit is None else credit, copies)  # (B,)
         self._relative: list[float] = []
         bounds = np.linspace(0, len(setups), min(threads, len(setups)) + 1).astype(int)
         self._slices = [range(low, high) for low, high in pairwise(bounds)]
@@ -59,12 +71,16 @@ class ManyEnv:
 
     def _share_buffers(self) -> None:
         """Let every environment write into its rows of one array per buffer."""
-        for name in BUFFERS:
-            one = getattr(self.envs[0], name)
-            whole = np.zeros((self.num_envs, *one.shape[1:]), one.dtype)
-            setattr(self, "passed" if name == "elapsed" else name, whole)
-            for rows, env in self.parts():
-                setattr(env, name, whole[rows])
+        first = self.envs[0]
+        shared = {name: getattr(first, name) for name in BUFFERS}
+        shared |= {"state.count": first.state.count, "state.jobs": first.state.jobs}
+        whole = {name: np.zeros((self.num_envs, *one.shape[1:]), one.dtype) for name, one in shared.items()}
+        for rows, env in self.parts():
+            env.adopt({name: array[rows] for name, array in whole.items()})
+        self._count, self._jobs = whole.pop("state.count"), whole.pop("state.jobs")
+        self.passed = whole.pop("elapsed")
+        for name, array in whole.items():
+            setattr(self, name, array)
 
     observation: npt.NDArray[np.float32]  # (B, F)
     mask: npt.NDArray[np.bool_]  # (B, H, K)
@@ -86,11 +102,13 @@ class ManyEnv:
 
     def step(self, actions: Ints) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """One decision everywhere; returns reward and done."""
+        arrived, jobs = self._count[:, NEXT_JOB].copy(), self._jobs.copy()
         if self._pool is None:
             self._step(actions, self._slices[0])
         else:
             list(self._pool.map(lambda part: self._step(actions, part), self._slices))
         np.multiply(self.passed, self._per_time, out=self.elapsed)
+        self.reward += self._credit * (np.where(self.done, jobs, self._count[:, NEXT_JOB]) - arrived)
         ended = np.flatnonzero(self.done)
         self._relative += (self.ended[ended] / self._reference[ended]).tolist()
         return self.reward, self.done

@@ -1,7 +1,8 @@
 """PPO with a graph net on many problems at once: one policy for any conditional graph and cluster.
 
 Every problem has its own best rule among some. It is imitated first, and its jobs in system (or
-tasks in queues) are the unit of the problem's reward, so that no problem outweighs another.
+tasks in queues) are the unit of the problem's reward, so that no problem outweighs another. Every
+arrival is credited with what a job costs under it: the reward is what the policy saves.
 """
 
 from __future__ import annotations
@@ -50,13 +51,15 @@ class Judged(NamedTuple):
     rule: Dispatcher
     mean_jct: float
     """Mean job time under the rule."""
+    credit: float
+    """What a job costs under the rule, as the reward counts it."""
 
 
 def judge(setup: Setup, names: Sequence[str], seed: int) -> Judged:
     """The rule with the least mean job time; the reward is scaled by what it leaves in the system."""
     stream = compile_stream(setup.problem, setup.rules)
     seeds = seed * TRIALS + np.arange(TRIALS)
-    best: tuple[float, float, Dispatcher] | None = None
+    best: tuple[float, float, float, Dispatcher] | None = None
     for name in names:
         dispatcher = catalog.dispatcher(name)
         if dispatcher.supports(setup.problem) is not None:
@@ -68,12 +71,16 @@ def judge(setup: Setup, names: Sequence[str], seed: int) -> Judged:
         mean_jct = float(state.total[:, SUM_JCT].mean()) / setup.arrivals.count
         counted = QUEUE_TIME if setup.reward in ("waiting", "queued") else JOB_TIME
         level = float((state.total[:, counted] / state.total[:, NOW]).mean())
+        cost = float(state.total[:, counted].mean()) / setup.arrivals.count
         if best is None or mean_jct < best[0]:
-            best = mean_jct, level, dispatcher
+            best = mean_jct, level, cost, dispatcher
     if best is None:
         raise InputError(f"none of these rules can act on {setup.problem.name!r}", field="rules")
     unit = best[1] * float(setup.problem.mean_run_times.mean()) * HORIZON
-    return Judged(replace(setup, reward_scale=1.0 / unit), best[2], best[0])
+    is_counted = setup.reward != "last-jct"
+    return Judged(
+        replace(setup, reward_scale=1.0 / unit), best[3], best[0], best[2] / unit if is_counted else 0.0
+    )
 
 
 class BestRules:
@@ -168,8 +175,14 @@ def graph_learner(
         )
     on_notice(f"running {len(recipe.rules)} rules on {recipe.problems} problems")
     judged = [judge(recipe.problem_setup(i), recipe.rules, seed) for i in range(recipe.problems)]
-    reference = np.array([one.mean_jct for one in judged])
-    env = ManyEnv([one.setup for one in judged], copies, seed, reference=reference, threads=threads)
+    env = ManyEnv(
+        [one.setup for one in judged],
+        copies,
+        seed,
+        reference=np.array([one.mean_jct for one in judged]),
+        credit=np.array([one.credit for one in judged]),
+        threads=threads,
+    )
     return GraphPPO(
         env,
         recipe.config,
