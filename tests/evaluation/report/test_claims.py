@@ -10,7 +10,7 @@ from report_examples import example_frame, write_run
 from weft.errors import InputError
 from weft.evaluation.report.claim_tables import claim_sections
 from weft.evaluation.report.claims import Claim, Claims, Judged, Point, claim_names, parse_claims, read_claims
-from weft.evaluation.report.measures import MEASURES, Evidence, judge
+from weft.evaluation.report.measures import MEASURES, Evidence, judge, roles_played
 from weft.evaluation.report.runs import read_run
 
 NAMES = ("fifo", "mru", "x/pi-2@best", "ppo")
@@ -74,7 +74,12 @@ def test_gain_at_some_points_holds_partly_and_at_none_does_not():
 
 def test_claim_about_a_scheduler_that_is_not_there_is_not_measured():
     found = verdict_on(claim("gain", of="pi_9", against=("fifo",), at_least=0.0), sweep())
-    assert (found.verdict, found.measured) == ("not measured", "no sweep with pi_9, fifo")
+    assert (found.verdict, found.measured) == ("not measured", "no sweep with pi_9")
+
+
+def test_roles_are_named_where_a_scheduler_has_another_name():
+    claims = Claims("c", "C", "conditional", "", {**ROLES, "fifo": ("fifo",)}, ())
+    assert roles_played(claims, sweep()) == {"pi_2": "pi-2@best", "pi_4": "ppo"}
 
 
 def test_share_of_points_counts_certain_gains():
@@ -125,7 +130,8 @@ def test_sections_show_both_figures_and_the_verdict():
     claims = Claims(
         "c", "C", "conditional", "Doc", ROLES, (claim("gain", of="pi_4", against=("fifo",), at_least=0.0),)
     )
-    sections = claim_sections(claims, judge(claims, sweep()))
+    sections = claim_sections(claims, judge(claims, sweep()), {"pi_4": "ppo"})
+    assert "Who plays which part here: pi_4 is ppo." in sections[0].blocks[0].lines  # type: ignore[union-attr]
     assert sections[0].blocks[1].rows[0][-1] == "holds"  # type: ignore[union-attr]
     assert len(sections[1].blocks[0].rows) == 3  # type: ignore[union-attr]
 

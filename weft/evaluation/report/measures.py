@@ -50,15 +50,31 @@ def _judged(claim: Claim, claims: Claims, evidence: Evidence) -> Judged:
         return Judged(claim, (), str(reason))
 
 
+def roles_played(claims: Claims, evidence: Evidence) -> dict[str, str]:
+    """Role -> the scheduler of the sweeps that plays it, where it has another name."""
+    found: dict[str, str] = {}
+    for frame in evidence.frames:
+        if frame.title == claims.scenario:
+            for role, patterns in claims.roles.items():
+                name = role_in(frame, patterns)
+                if name is not None and name != role:
+                    found.setdefault(role, frame.shown(name))
+    return found
+
+
 def _sweep(claim: Claim, claims: Claims, evidence: Evidence) -> tuple[Frame, str, list[str]]:
     """The first sweep in which all roles take part: the frame, the judged scheduler, its rivals."""
     wanted = [claim.of, *claim.against]
+    missing = wanted
     for frame in evidence.frames:
         if frame.title == claims.scenario:
-            found = [role_in(frame, claims.roles.get(role, (role,))) for role in wanted]
-            if all(found):
-                return frame, str(found[0]), [str(name) for name in found[1:]]
-    raise Missing(f"no sweep with {', '.join(wanted)}")
+            found = {role: role_in(frame, claims.roles.get(role, (role,))) for role in wanted}
+            names = [name for name in found.values() if name is not None]
+            if len(names) == len(wanted):
+                return frame, names[0], names[1:]
+            lacking = [role for role, name in found.items() if name is None]
+            missing = min(missing, lacking, key=len)
+    raise Missing(f"no sweep with {', '.join(missing)}")
 
 
 def role_in(frame: Frame, patterns: Sequence[str]) -> str | None:
