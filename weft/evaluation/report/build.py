@@ -19,7 +19,7 @@ from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
 from weft.evaluation.report.runs import AGAINST, TrainingRun, is_run, read_run
-from weft.evaluation.report.sections import all_rows, more_figures, profiles, results, utilisation
+from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
 from weft.io.sources import write_bytes
@@ -90,14 +90,23 @@ def build(sources: Sources, options: Options, notice: Notice = lambda line: None
     lines, sections = _judgements(sources, options.claims)
     for frame in sources.frames:
         chosen = subject(frame, options.subject)
-        lines += headline(frame, chosen)
+        lines += [_untitled(line, sources) for line in headline(frame, chosen)]
         sections += _about(frame, chosen, options, notice)
     if sources.runs:
         lines += [_run_line(run) for run in sources.runs]
         sections.append(learning(sources.runs))
     sections += [all_rows(frame) for frame in sources.frames]
     sections.append(provenance(sources.frames, sources.runs, (*sources.commands, options.command)))
-    return Report(options.title or _title(sources), tuple(lines), tuple(sections))
+    titled = [replace(section, title=_untitled(section.title, sources)) for section in sections]
+    return Report(options.title or _title(sources), tuple(lines), tuple(titled))
+
+
+def _untitled(text: str, sources: Sources) -> str:
+    """The text without the name of the sweep it is about, where there is only one."""
+    if len(sources.frames) != 1:
+        return text
+    short = text.removeprefix(f"{sources.frames[0].title}: ")
+    return capital(short) if short != text and not short.startswith(sources.frames[0].schedulers) else short
 
 
 def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
