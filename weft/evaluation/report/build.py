@@ -18,7 +18,7 @@ from weft.evaluation.report.learning import learning
 from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
-from weft.evaluation.report.runs import AGAINST, TrainingRun, is_run, read_run
+from weft.evaluation.report.runs import AGAINST, TrainingRun, read_run, run_folders
 from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
@@ -66,8 +66,8 @@ def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
     for path in map(Path, paths):
         if (path / DATABASE).is_file():
             frames.append(read_frame(path, baseline))
-        elif is_run(path):
-            runs.append(read_run(path))
+        elif run_folders(path):
+            runs += [read_run(folder) for folder in run_folders(path)]
         elif path.is_file():
             document = read_document(path)
             if document["schema"] == BENCHMARK:
