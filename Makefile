@@ -1,5 +1,6 @@
-# make demo   a first result: plan an example, then train a dispatcher and compare it with every rule
+# make demo   a first result: plan an example, train a dispatcher, compare it with every rule, write a report
 # make test   everything a change must pass
+# make test-browser  the pages in headless Chromium (apt-get install chromium)
 # make soak   the long proofs
 # make bench  the published figures (NAME=... for one of them)
 # make bench-check  whether weft still beats what it is measured against; appends to benchmarks/history.jsonl
@@ -12,7 +13,7 @@ CLUSTER ?= gpu-mix-8
 RULES := fifo,mru,depth-first,batch-fifo,heavy-last-1,heavy-last-3,heavy-last-5
 PLANNERS := heft,cpop,peft,lookahead,min-min,deft,tdca,perturbed
 
-.PHONY: demo test soak bench bench-check clean
+.PHONY: demo test test-browser soak bench bench-check clean
 
 demo: $(VENV)/.weft-demo
 	@mkdir -p out
@@ -22,17 +23,24 @@ demo: $(VENV)/.weft-demo
 	@echo
 	$(WEFT) train conditional-quick --out out/run --resume
 	@echo
+	@rm -rf out/sweep
 	$(WEFT) evaluate conditional --schedulers out/run@best,ppo,$(RULES) --baseline heavy-last-1 \
-	  --seeds 12 --set jobs=3000 --set p_c=0:1:0.25 --plot out/conditional.png
+	  --seeds 12 --set jobs=3000 --set p_c=0:1:0.25 --plot out/conditional.png --out out/sweep
+	@echo
+	$(WEFT) report out/sweep out/run --baseline heavy-last-1 --subject out/run@best --out out/report.html
 	@echo
 	@echo "out/schedule.json, out/gantt.png: the schedule of the example and its chart."
 	@echo "out/conditional.png: the policy just trained (run@best) and the one that ships (ppo) against the rules."
+	@echo "out/report.html: all of it in one page, with plans side by side and where the policy loses. Open it in a browser."
 
 test: $(VENV)/.weft-test
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(PY) -m pytest -n 2 -m "not slow"
+
+test-browser: $(VENV)/.weft-browser
+	$(PY) -m pytest tests/browser -rs
 
 soak: $(VENV)/.weft-test
 	$(PY) -m pytest -n 2 -m slow
@@ -54,6 +62,11 @@ $(VENV)/.weft-demo: pyproject.toml constraints.txt | $(PY)
 $(VENV)/.weft-test: pyproject.toml constraints.txt | $(PY)
 	@echo "installing weft and its test tools into $(VENV), once ..."
 	$(PIP) -e '.[test]'
+	@touch $@
+
+$(VENV)/.weft-browser: $(VENV)/.weft-test
+	@echo "installing playwright into $(VENV), once ..."
+	$(PIP) -e '.[test,browser]'
 	@touch $@
 
 clean:

@@ -13,6 +13,8 @@ import typer
 
 from weft import catalog
 from weft.cli.app import app
+from weft.evaluation.report.claims import read_claims
+from weft.evaluation.report.markdown import plain
 from weft.io.clusters import builtin_clusters
 from weft.io.formats import FORMATS
 from weft.model.schedule import Schedule
@@ -25,7 +27,12 @@ BENCHMARKS = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if not p
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
-every_page = pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: path.name)
+RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
+"""One page per system, written by ``weft report``."""
+
+every_page = pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *PAGES, *RESULTS], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
@@ -92,6 +99,20 @@ def test_page_links_lead_somewhere(page: Path):
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "index.md"], ids=lambda path: path.name)
 def test_index_lists_page(page: Path):
     assert f"({page.name})" in text_of("index.md")
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda path: path.name)
+def test_results_page_leads_to_the_page_of_a_system(page: Path):
+    assert f"(results/{page.name})" in text_of("results.md")
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda path: path.name)
+def test_page_of_a_system_has_a_verdict_on_every_claim(page: Path):
+    text = page.read_text("utf-8")
+    for number, claim in enumerate(read_claims(page.stem).claims, 1):
+        line = next(line for line in text.splitlines() if line.startswith(f"| {number} |"))
+        assert line.split(" | ")[1] == plain(claim.text), "run the command at the end of the page again"
+        assert line.strip("| *").endswith(("holds", "holds partly", "does not hold", "not measured"))
 
 
 @pytest.mark.parametrize("name", catalog.PLANNERS)

@@ -52,7 +52,8 @@ def report(
     if out.suffix.lower() not in SUFFIXES:
         raise InputError(f"expected a path that ends in .html or .md, got {str(out)!r}", field="--out")
     output.check_folder(out)
-    command = shlex.join(["weft", "report", *map(str, sources), "--out", str(out)])
+    asked = {"baseline": baseline, "subject": subject, "instance": instance, "claims": claims, "title": title}
+    command = _command(sources, asked, charts, out)
     chosen = reports.Options(title, baseline, subject, instance, charts, claims, command)
     with output.progress("reading"):
         found = reports.gather(sources, baseline)
@@ -69,6 +70,13 @@ def report(
         output.say(f"wrote {', '.join(map(str, written))}")
     if open_it:
         typer.launch(str(written[0].resolve()))
+
+
+def _command(sources: list[Path], asked: dict[str, str | None], charts: bool, out: Path) -> str:
+    """The command line that writes the same report."""
+    words = ["weft", "report", *map(str, sources)]
+    words += [word for name, value in asked.items() if value for word in (f"--{name}", value)]
+    return shlex.join([*words, *([] if charts else ["--no-charts"]), "--out", str(out)])
 
 
 def _check_subject(subject: str | None, names: list[str]) -> None:

@@ -10,7 +10,7 @@ from report_examples import example_frame, write_run
 from weft.errors import InputError
 from weft.evaluation.report.claim_tables import claim_sections
 from weft.evaluation.report.claims import Claim, Claims, Judged, Point, claim_names, parse_claims, read_claims
-from weft.evaluation.report.measures import MEASURES, Evidence, judge
+from weft.evaluation.report.measures import MEASURES, Evidence, judge, roles_played
 from weft.evaluation.report.runs import read_run
 
 NAMES = ("fifo", "mru", "x/pi-2@best", "ppo")
@@ -74,7 +74,23 @@ def test_gain_at_some_points_holds_partly_and_at_none_does_not():
 
 def test_claim_about_a_scheduler_that_is_not_there_is_not_measured():
     found = verdict_on(claim("gain", of="pi_9", against=("fifo",), at_least=0.0), sweep())
-    assert (found.verdict, found.measured) == ("not measured", "no sweep with pi_9, fifo")
+    assert (found.verdict, found.measured) == ("not measured", "no sweep with pi_9")
+
+
+def test_roles_are_named_where_a_scheduler_has_another_name():
+    claims = Claims("c", "C", "conditional", "", {**ROLES, "fifo": ("fifo",)}, ())
+    assert roles_played(claims, sweep()) == {"pi_2": "pi-2@best", "pi_4": "ppo"}
+
+
+def test_role_of_several_training_seeds_counts_with_their_mean():
+    names = ("fifo", "runs/pi-4/seed-1@best", "runs/pi-4/seed-2@best")
+    costs = {"fifo": 100.0, names[1]: 80.0, names[2]: 90.0}
+    frame = example_frame(lambda name, p, seed: costs[name] + 0.001 * seed, schedulers=names)
+    asked = claim("gain", of="pi_4", against=("fifo",), at_least=0.0)
+    claims = Claims("c", "C", "conditional", "", {"pi_4": ("*pi-4[-/]*@best",)}, (asked,))
+    found = judge(claims, Evidence((frame,)))[0]
+    assert found.points[0].value == pytest.approx(15.0, abs=0.1)
+    assert roles_played(claims, Evidence((frame,))) == {"pi_4": "seed-1@best and seed-2@best"}
 
 
 def test_share_of_points_counts_certain_gains():
@@ -89,7 +105,7 @@ def test_device_use_is_a_paired_difference():
 
 
 def run_rows() -> list[dict[str, object]]:
-    values = (40.0, 3.0, -2.0, -20.0, -21.0)
+    values = (40.0, -3.0, 2.0, -20.0, -20.0, -20.0)
     return [
         {"samples": 1_000_000 * (k + 1), "baselines_percent": value, "seconds": 60.0 * (k + 1)}
         for k, value in enumerate(values)
@@ -100,11 +116,11 @@ def test_runs_answer_when_rules_are_passed_and_how_long_it_takes(tmp_path: Path)
     evidence = Evidence((), (read_run(write_run(tmp_path / "run", run_rows())),))
     more = {"runs": ("conditional-pi-?",), "column": "baselines_percent"}
     passed = verdict_on(claim("passed-after", at_most=2.0, **more), evidence)
-    assert (passed.points[0].value, passed.verdict) == (3.0, "does not hold")
+    assert (passed.points[0].value, passed.verdict) == (4.0, "does not hold")
     took = verdict_on(claim("minutes-per-samples", samples=5_000_000, at_most=15.0, **more), evidence)
-    assert (took.points[0].value, took.verdict) == (5.0, "holds")
-    changed = verdict_on(claim("change-after", samples=3_000_000, at_most=2.0, **more), evidence)
-    assert changed.points[0].value == pytest.approx(19.0)
+    assert (took.points[0].value, took.verdict) == (pytest.approx(5.0), "holds")
+    settled = verdict_on(claim("converged-after", at_most=3.0, **more), evidence)
+    assert (settled.points[0].value, settled.verdict) == (4.0, "does not hold")
 
 
 def test_benchmark_figures_answer(tmp_path: Path):
@@ -125,7 +141,8 @@ def test_sections_show_both_figures_and_the_verdict():
     claims = Claims(
         "c", "C", "conditional", "Doc", ROLES, (claim("gain", of="pi_4", against=("fifo",), at_least=0.0),)
     )
-    sections = claim_sections(claims, judge(claims, sweep()))
+    sections = claim_sections(claims, judge(claims, sweep()), {"pi_4": "ppo"})
+    assert "Who plays which part here: pi_4 is ppo." in sections[0].blocks[0].lines  # type: ignore[union-attr]
     assert sections[0].blocks[1].rows[0][-1] == "holds"  # type: ignore[union-attr]
     assert len(sections[1].blocks[0].rows) == 3  # type: ignore[union-attr]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from report_examples import example_config, example_frame, example_rows, write_sweep
+from report_examples import example_config, example_frame, example_row, example_rows, write_sweep
 
 from weft.errors import InputError
 from weft.evaluation.report.frame import frame_of, read_frame
@@ -60,6 +60,11 @@ def test_frame_shows_runs_by_their_folder_unless_two_look_the_same():
     assert twins.shown("x/a@best") == "x/a@best"
 
 
+def test_frame_shows_as_many_parts_of_a_path_as_needed():
+    names = ("runs/pi-1/seed-1@best", "runs/pi-2/seed-1@best")
+    assert example_frame(better, schedulers=names).shown(names[0]) == "pi-1/seed-1@best"
+
+
 def test_frame_averages_the_use_of_devices():
     uses = example_frame(better).devices("p_c=0", "ppo")
     assert [(use.device, use.utilisation, use.batch_fill) for use in uses] == [
@@ -71,3 +76,18 @@ def test_frame_averages_the_use_of_devices():
 def test_frame_refuses_a_configuration_of_something_else():
     with pytest.raises(InputError, match="expected the configuration of a sweep"):
         frame_of("sweep", {"schedulers": ["a"]}, [])
+
+
+@pytest.mark.parametrize(("cost", "shown"), [(0.0, "0"), (float("inf"), "inf")])
+def test_frame_refuses_costs_that_have_no_ratio(cost: float, shown: str):
+    with pytest.raises(
+        InputError, match=rf"mean_jct: expected a number > 0, got {shown} \(fifo on test/0, seed 0\)"
+    ):
+        example_frame(lambda name, p, seed: cost)
+
+
+def test_frame_refuses_devices_that_are_no_list():
+    row = example_row("p_c=0", 0, "fifo", 1.0, devices="{")
+    frame = frame_of("sweep", example_config(("fifo",), (0.0,), 1), [row])
+    with pytest.raises(InputError, match="test/0, fifo: devices: expected a list of devices"):
+        frame.devices("p_c=0", "fifo")

@@ -10,7 +10,7 @@ from report_examples import write_run
 
 from weft.errors import InputError
 from weft.evaluation.report.learning import learning
-from weft.evaluation.report.runs import read_run
+from weft.evaluation.report.runs import read_run, run_folders
 
 ROWS = [
     {"samples": 10, "mean_reward": -2.0, "seconds": 1.0, "cpu_seconds": 0.5},
@@ -24,6 +24,13 @@ def test_columns_are_read_where_rows_have_them(tmp_path: Path):
     assert (run.samples, run.seconds, run.best("baselines_percent")) == (30, 3.0, -4.0)
     assert run.column("mean_reward")[1].tolist() == [-2.0, -1.0]
     assert run.best("envelope_percent") is None
+
+
+def test_folder_of_seeds_holds_several_runs(tmp_path: Path):
+    for seed in (1, 2, 10):
+        write_run(tmp_path / "pi-4" / f"seed-{seed}", ROWS)
+    names = [read_run(folder).name for folder in run_folders(tmp_path / "pi-4")]
+    assert names == ["pi-4/seed-1", "pi-4/seed-2", "pi-4/seed-10"]
 
 
 def test_row_cut_short_by_a_kill_is_left_out(tmp_path: Path):

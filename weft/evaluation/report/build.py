@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,11 +15,11 @@ from weft.evaluation.report.claims import claim_names, read_claims, verdict_coun
 from weft.evaluation.report.documents import BENCHMARK, benchmark_figures, document_frames, read_document
 from weft.evaluation.report.frame import Frame, read_frame
 from weft.evaluation.report.learning import learning
-from weft.evaluation.report.measures import Evidence, judge
+from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
-from weft.evaluation.report.runs import AGAINST, TrainingRun, is_run, read_run
-from weft.evaluation.report.sections import all_rows, more_figures, profiles, results, utilisation
+from weft.evaluation.report.runs import AGAINST, TrainingRun, read_run, run_folders
+from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
 from weft.io.sources import write_bytes
@@ -32,6 +33,8 @@ class Sources:
     runs: tuple[TrainingRun, ...]
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What benchmarks printed: benchmark -> figure -> value."""
+    commands: tuple[str, ...] = ()
+    """What made the sources that do not say it themselves."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +62,18 @@ def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
     runs: list[TrainingRun] = []
     documents = []
     figures: dict[str, Mapping[str, float]] = {}
+    commands: list[str] = []
     for path in map(Path, paths):
         if (path / DATABASE).is_file():
             frames.append(read_frame(path, baseline))
-        elif is_run(path):
-            runs.append(read_run(path))
+        elif run_folders(path):
+            runs += [read_run(folder) for folder in run_folders(path)]
         elif path.is_file():
             document = read_document(path)
             if document["schema"] == BENCHMARK:
                 figures |= benchmark_figures(str(path), document)
+                name, file = str(document.get("name")), str(path)
+                commands.append(shlex.join(["python", "-m", "benchmarks", name, "--json", file]))
             else:
                 documents.append((str(path), document))
         else:
@@ -76,7 +82,7 @@ def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
                 file=str(path),
             )
     frames += document_frames(documents, baseline)
-    return Sources(tuple(frames), tuple(runs), figures)
+    return Sources(tuple(frames), tuple(runs), figures, tuple(commands))
 
 
 def build(sources: Sources, options: Options, notice: Notice = lambda line: None) -> Report:
@@ -84,14 +90,23 @@ def build(sources: Sources, options: Options, notice: Notice = lambda line: None
     lines, sections = _judgements(sources, options.claims)
     for frame in sources.frames:
         chosen = subject(frame, options.subject)
-        lines += headline(frame, chosen)
+        lines += [_untitled(line, sources) for line in headline(frame, chosen)]
         sections += _about(frame, chosen, options, notice)
     if sources.runs:
         lines += [_run_line(run) for run in sources.runs]
         sections.append(learning(sources.runs))
     sections += [all_rows(frame) for frame in sources.frames]
-    sections.append(provenance(sources.frames, sources.runs, options.command))
-    return Report(options.title or _title(sources), tuple(lines), tuple(sections))
+    sections.append(provenance(sources.frames, sources.runs, (*sources.commands, options.command)))
+    titled = [replace(section, title=_untitled(section.title, sources)) for section in sections]
+    return Report(options.title or _title(sources), tuple(lines), tuple(titled))
+
+
+def _untitled(text: str, sources: Sources) -> str:
+    """The text without the name of the sweep it is about, where there is only one."""
+    if len(sources.frames) != 1:
+        return text
+    short = text.removeprefix(f"{sources.frames[0].title}: ")
+    return capital(short) if short != text and not short.startswith(sources.frames[0].schedulers) else short
 
 
 def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
@@ -102,9 +117,10 @@ def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[S
     sections: list[Section] = []
     for claims in known:
         if wanted is not None or claims.scenario in scenarios:
-            judged = judge(claims, Evidence(sources.frames, sources.runs, sources.figures))
+            evidence = Evidence(sources.frames, sources.runs, sources.figures)
+            judged = judge(claims, evidence)
             lines.append(f"{claims.title}, {len(judged)} claims: {verdict_counts(judged)}.")
-            sections += claim_sections(claims, judged)
+            sections += claim_sections(claims, judged, roles_played(claims, evidence))
     return lines, sections
 
 

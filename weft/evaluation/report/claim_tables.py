@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from weft.evaluation.report.blocks import Block, Section, Table, Text
 from weft.evaluation.report.claims import Claims, Judged
@@ -10,8 +10,14 @@ from weft.evaluation.report.claims import Claims, Judged
 _FITS = {True: "yes", False: "no", None: "cannot be told"}
 
 
-def claim_sections(claims: Claims, judged: Sequence[Judged]) -> list[Section]:
-    """A table of all claims, and one of the points of those that were measured at several."""
+def claim_sections(claims: Claims, judged: Sequence[Judged], roles: Mapping[str, str]) -> list[Section]:
+    """A table of all claims, and one of the points of those that were measured at several.
+
+    Parameters
+    ----------
+    roles
+        Who plays which part of the document.
+    """
     rows = tuple(
         (
             str(number),
@@ -27,12 +33,17 @@ def claim_sections(claims: Claims, judged: Sequence[Judged]) -> list[Section]:
     headers = ("", "claim", "where", "the document", "weft measured", "holds if", "verdict")
     strong = tuple((r, 6) for r in range(len(rows)))
     blocks: list[Block] = [
-        Text((f"The document: {claims.document}.", _reading(judged))),
+        Text((f"The document: {claims.document}.", *_cast(roles), _reading(judged))),
         Table(headers, rows, strong=strong),
     ]
     sections = [Section(f"{claims.title}: claims and verdicts", tuple(blocks))]
     details = _details(judged)
     return [*sections, details] if details is not None else sections
+
+
+def _cast(roles: Mapping[str, str]) -> list[str]:
+    parts = [f"{role} is {name}" for role, name in roles.items()]
+    return [f"Who plays which part here: {', '.join(parts)}."] if parts else []
 
 
 def _reading(judged: Sequence[Judged]) -> str:

@@ -89,7 +89,8 @@ class Point:
         """The value with unit, interval and place."""
         interval = f" ({self.low:.3g} to {self.high:.3g})" if self.low != self.high else ""
         where = f" at {self.label}" if self.label else ""
-        return f"{f'{self.value:.3g} {unit}'.strip()}{interval}{where}"
+        value = f"{self.value:.3g} {unit}".strip() if math.isfinite(self.value) else "never"
+        return f"{value}{interval}{where}"
 
 
 @dataclass(frozen=True)

@@ -84,10 +84,11 @@ class Frame:
         return self.values[self.metric, cell, scheduler]
 
     def shown(self, scheduler: str) -> str:
-        """A short name: a run's folder without the path to it, unless two would look the same."""
-        short = [_short(name) for name in self.schedulers]
-        mine = _short(scheduler)
-        return mine if short.count(mine) == 1 else scheduler
+        """A short name: of a path its last part, or as many parts as tell it from the others."""
+        for parts in range(1, 8):
+            if [_tail(name, parts) for name in self.schedulers].count(_tail(scheduler, parts)) == 1:
+                return _tail(scheduler, parts)
+        return scheduler
 
     @cached_property
     def setting(self) -> str:
@@ -131,12 +132,12 @@ class Frame:
 
     def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
         """Every device's share of busy time and of its batches; empty where rows do not say."""
-        mine = [json.loads(r.devices) for r in self.rows if r.devices and _is_of(r, cell, scheduler)]
+        mine = [device_rows(r) for r in self.rows if r.devices and _is_of(r, cell, scheduler)]
         if not mine:
             return ()
         names = _numbered([str(one["device"]) for one in mine[0]])
         columns = [
-            [float(np.mean([row[d][key] for row in mine])) for d in range(len(names))]
+            [float(np.mean([float(str(row[d][key])) for row in mine])) for d in range(len(names))]
             for key in ("utilisation", "batch_fill")
         ]
         return tuple(DeviceUse(*one) for one in zip(names, *columns, strict=True))
@@ -152,8 +153,8 @@ def _numbered(names: Sequence[str]) -> list[str]:
             for i, name in enumerate(names)]  # fmt: skip
 
 
-def _short(name: str) -> str:
-    return Path(name).name if "/" in name else name
+def _tail(name: str, parts: int) -> str:
+    return "/".join(name.split("/")[-parts:])
 
 
 def read_frame(folder: str | Path, baseline: str | None = None) -> Frame:
@@ -176,7 +177,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
     metrics = STREAM_METRICS if is_stream else METRICS
-    return Frame(
+    frame = Frame(
         title=str(recipe["name"]),
         source=source,
         metric=str(recipe["metric"]),
@@ -193,6 +194,8 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
         learned=tuple(name for name in schedulers if name in _table(recipe.get("policies", {}))),
         config=config,
     )
+    _refuse_costs(frame)
+    return frame
 
 
 def _checked(config: Config) -> tuple[Mapping[str, object], tuple[Cell, ...]]:
@@ -282,4 +285,36 @@ def _values(
 
 def _number(row: Row, metric: str) -> float:
     value = getattr(row, metric)
-    return float("nan") if value is None else float(value)
+    if value is None:
+        return float("nan")
+    if not isinstance(value, int | float):
+        raise InputError(
+            f"expected a number, got {value!r}", field=f"{row.problem}, {row.scheduler}: {metric}"
+        )
+    return float(value)
+
+
+def _refuse_costs(frame: Frame) -> None:
+    """Ratios need costs above zero."""
+    for cell in frame.cells:
+        for name in frame.schedulers:
+            costs = frame.costs(cell.label, name)
+            wrong = np.flatnonzero(~(np.isfinite(costs) & (costs > 0.0)))
+            if len(wrong):
+                sample = frame.samples[cell.label][int(wrong[0])]
+                raise InputError(
+                    f"expected a number > 0, got {costs[wrong[0]]:g} ({name} on {sample})",
+                    file=frame.source,
+                    field=frame.metric,
+                )
+
+
+def device_rows(row: Row) -> list[Mapping[str, object]]:
+    """What a row says of every device; empty where it says nothing."""
+    try:
+        found = json.loads(row.devices or "[]")
+        return [{**one, "device": str(one["device"])} for one in found]
+    except (ValueError, TypeError, KeyError):
+        raise InputError(
+            "expected a list of devices", field=f"{row.problem}, {row.scheduler}: devices"
+        ) from None

@@ -5,7 +5,6 @@ A measure returns points, or raises :class:`Missing` with what it would need.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,10 +13,15 @@ import numpy as np
 
 from weft.evaluation.evaluate import summary_of
 from weft.evaluation.report.claims import Claim, Claims, Judged, Point
-from weft.evaluation.report.frame import Cell, Frame
+from weft.evaluation.report.frame import Cell, Frame, device_rows
 from weft.evaluation.report.runs import TrainingRun
 from weft.evaluation.statistics import compare_paired
-from weft.model.graph import Floats
+from weft.model.graph import Bools, Floats
+
+LAST = 3
+"""Judgements at the end of a run whose mean is its final value."""
+SETTLED = 1.0
+"""A run has converged where it stays within so many percentage points of that."""
 
 
 class Missing(Exception):
@@ -50,21 +54,48 @@ def _judged(claim: Claim, claims: Claims, evidence: Evidence) -> Judged:
         return Judged(claim, (), str(reason))
 
 
-def _sweep(claim: Claim, claims: Claims, evidence: Evidence) -> tuple[Frame, str, list[str]]:
-    """The first sweep in which all roles take part: the frame, the judged scheduler, its rivals."""
-    wanted = [claim.of, *claim.against]
+Cast = tuple[str, ...]
+"""Schedulers that play one role: several where a policy was trained with several seeds."""
+
+
+def roles_played(claims: Claims, evidence: Evidence) -> dict[str, str]:
+    """Role -> the schedulers of the sweeps that play it, where they have another name."""
+    found: dict[str, str] = {}
     for frame in evidence.frames:
         if frame.title == claims.scenario:
-            found = [role_in(frame, claims.roles.get(role, (role,))) for role in wanted]
-            if all(found):
-                return frame, str(found[0]), [str(name) for name in found[1:]]
-    raise Missing(f"no sweep with {', '.join(wanted)}")
+            for role, patterns in claims.roles.items():
+                names = role_in(frame, patterns)
+                if names and names != (role,):
+                    found.setdefault(role, " and ".join(frame.shown(name) for name in names))
+    return found
 
 
-def role_in(frame: Frame, patterns: Sequence[str]) -> str | None:
-    """The scheduler of a sweep that fits the first pattern any fits."""
-    fits = (name for pattern in patterns for name in frame.schedulers if fnmatchcase(name, pattern))
-    return next(fits, None)
+def _sweep(claim: Claim, claims: Claims, evidence: Evidence) -> tuple[Frame, Cast, list[Cast]]:
+    """The first sweep in which all roles take part: the frame, who is judged, the rivals."""
+    wanted = [claim.of, *claim.against]
+    missing = wanted
+    for frame in evidence.frames:
+        if frame.title == claims.scenario:
+            found = {role: role_in(frame, claims.roles.get(role, (role,))) for role in wanted}
+            lacking = [role for role, names in found.items() if not names]
+            if not lacking:
+                return frame, found[claim.of], [found[role] for role in claim.against]
+            missing = min(missing, lacking, key=len)
+    raise Missing(f"no sweep with {', '.join(missing)}")
+
+
+def role_in(frame: Frame, patterns: Sequence[str]) -> Cast:
+    """The schedulers of a sweep that fit the first pattern any fits."""
+    for pattern in patterns:
+        names = tuple(name for name in frame.schedulers if fnmatchcase(name, pattern))
+        if names:
+            return names
+    return ()
+
+
+def _costs(frame: Frame, cell: str, names: Cast) -> Floats:
+    """Cost per sample, the mean over those who play the role."""
+    return np.asarray(np.mean([frame.costs(cell, name) for name in names], axis=0), dtype=np.float64)
 
 
 def _cells(frame: Frame, claim: Claim) -> list[Cell]:
@@ -87,11 +118,13 @@ def _is_at(value: object, wanted: float) -> bool:
 
 def gain(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
     """Percent below the best rival, at each point."""
-    frame, name, rivals = _sweep(claim, claims, evidence)
+    frame, names, rivals = _sweep(claim, claims, evidence)
     points = []
     for cell in _cells(frame, claim):
-        best = min(rivals, key=lambda rival: float(frame.costs(cell.label, rival).mean()))
-        found = compare_paired(frame.costs(cell.label, name), frame.costs(cell.label, best))
+        best = min(
+            (_costs(frame, cell.label, rival) for rival in rivals), key=lambda costs: float(costs.mean())
+        )
+        found = compare_paired(_costs(frame, cell.label, names), best)
         points.append(Point(cell.label, -found.percent, -found.high_percent, -found.low_percent))
     return points
 
@@ -110,19 +143,23 @@ def share_of_points(claim: Claim, claims: Claims, evidence: Evidence) -> list[Po
 
 def _devices(claim: Claim, claims: Claims, evidence: Evidence, column: str) -> list[Point]:
     """Difference to the rival over devices of a pattern, in points of a percentage, paired by sample."""
-    frame, name, rivals = _sweep(claim, claims, evidence)
+    frame, names, rivals = _sweep(claim, claims, evidence)
     points = []
     for cell in _cells(frame, claim):
-        own, other = (
-            _device_means(frame, cell.label, one, claim.devices, column) for one in (name, rivals[0])
-        )
+        own, other = (_uses(frame, cell.label, cast, claim.devices, column) for cast in (names, rivals[0]))
         if len(own) < 2 or len(own) != len(other):
             raise Missing(f"no rows of devices {claim.devices}")
-        found = summary_of(cell.label, name, column, own - other)
+        found = summary_of(cell.label, claim.of, column, own - other)
         low = found.mean if found.low is None else found.low
         high = found.mean if found.high is None else found.high
         points.append(Point(cell.label, found.mean, low, high))
     return points
+
+
+def _uses(frame: Frame, cell: str, names: Cast, pattern: str, column: str) -> Floats:
+    """Percentage per sample, the mean over those who play the role."""
+    found = [_device_means(frame, cell, name, pattern, column) for name in names]
+    return np.asarray(np.mean(found, axis=0), dtype=np.float64)
 
 
 def _device_means(frame: Frame, cell: str, scheduler: str, pattern: str, column: str) -> Floats:
@@ -130,9 +167,9 @@ def _device_means(frame: Frame, cell: str, scheduler: str, pattern: str, column:
     means = []
     for row in frame.rows:
         if row.devices and (row.cell, row.scheduler) == (cell, scheduler):
-            uses = [use for use in json.loads(row.devices) if fnmatchcase(use["device"], pattern)]
+            uses = [use for use in device_rows(row) if fnmatchcase(str(use["device"]), pattern)]
             if uses:
-                means.append(100.0 * float(np.mean([use[column] for use in uses])))
+                means.append(100.0 * float(np.mean([float(str(use[column])) for use in uses])))
     return np.array(means)
 
 
@@ -168,30 +205,27 @@ def minutes_per_samples(claim: Claim, claims: Claims, evidence: Evidence) -> lis
 
 
 def passed_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
-    """Millions of decisions after which a column of the metrics first falls below zero."""
+    """Millions of decisions from which on a column of the metrics stays below zero."""
+    return _from_where(claim, evidence, lambda values: values < 0.0)
+
+
+def converged_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+    """Millions of decisions from which on a column stays within a point of its final value."""
+    return _from_where(claim, evidence, lambda values: np.abs(values - values[-LAST:].mean()) <= SETTLED)
+
+
+def _from_where(claim: Claim, evidence: Evidence, test: Callable[[Floats], Bools]) -> list[Point]:
+    """Per run the millions of decisions from which on a test holds; infinite where it never does."""
     points = []
     for run in _runs(claim, evidence):
         samples, values = run.column(claim.column)
         if len(samples):
-            below = np.flatnonzero(values < 0.0)
-            value = float(samples[below[0]]) / 1e6 if len(below) else float("inf")
+            broken = np.flatnonzero(~test(values))
+            first = int(broken[-1]) + 1 if len(broken) else 0
+            value = float(samples[first]) / 1e6 if first < len(samples) else float("inf")
             points.append(Point(run.name, value, value, value))
     if not points:
         raise Missing(f"no run logged {claim.column}")
-    return points
-
-
-def change_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
-    """How much a column of the metrics still falls after so many decisions."""
-    points = []
-    for run in _runs(claim, evidence):
-        samples, values = run.column(claim.column)
-        before = np.flatnonzero(samples <= claim.samples)
-        if len(before) and len(samples) and samples[-1] > claim.samples:
-            value = float(values[before].min() - values.min())
-            points.append(Point(run.name, value, value, value))
-    if not points:
-        raise Missing(f"no run logged {claim.column} beyond {claim.samples:,} decisions")
     return points
 
 
@@ -212,7 +246,7 @@ MEASURES: dict[str, Measure] = {
     "device-fill": device_fill,
     "minutes-per-samples": minutes_per_samples,
     "passed-after": passed_after,
-    "change-after": change_after,
+    "converged-after": converged_after,
     "benchmark": benchmark,
 }
 """Names in the TOML -> what they mean."""

@@ -32,7 +32,7 @@ from weft.evaluation.report.blocks import (
     Text,
 )
 
-SCRIPTS = ("gantt.js", "table.js")
+SCRIPTS = ("base.js", "panel.js", "gantt.js", "table.js")
 _RUN = {"gantt": "weftGantt.all();", "table": "weftTable.all();"}
 """What follows a data block, so that it is drawn before the rest of the page is read."""
 
@@ -194,20 +194,24 @@ def gantt_data(chart: Gantt) -> dict[str, object]:
 
 
 def _panel(panel: Panel) -> dict[str, object]:
+    """Bars by lane and start, as the script expects them; columns that say nothing are left out."""
+    order = np.lexsort((panel.start, panel.lane))
+    counts = np.bincount(panel.lane, minlength=len(panel.lanes))
+    is_whole = bool((panel.low == 0).all() and (panel.high == 1).all())
     return {
         "title": panel.title,
         "lanes": list(panel.lanes),
         "busy": [round(share, 6) for share in panel.busy],
         "bound": panel.bound,
-        "names": list(panel.names),
-        "lane": packed(panel.lane, "<u2"),
-        "low": packed(panel.low, "<f4"),
-        "high": packed(panel.high, "<f4"),
-        "start": packed(panel.start, "<f8"),
-        "finish": packed(panel.finish, "<f8"),
-        "kind": packed(panel.kind, "<u2"),
-        "copy": packed(panel.is_copy, "u1"),
-        "size": packed(panel.size, "<u4"),
+        "names": [panel.names[k] for k in order.tolist()] if panel.names else [],
+        "counts": counts.tolist(),
+        "low": "" if is_whole else packed(panel.low[order], "<f4"),
+        "high": "" if is_whole else packed(panel.high[order], "<f4"),
+        "start": packed(panel.start[order], "<f8"),
+        "finish": packed(panel.finish[order], "<f8"),
+        "kind": packed(panel.kind[order], "<u2"),
+        "copy": packed(panel.is_copy[order], "u1") if panel.is_copy.any() else "",
+        "size": packed(panel.size[order], "<u4") if (panel.size != 1).any() else "",
     }
 
 

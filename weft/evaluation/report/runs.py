@@ -81,9 +81,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a training run."""
-    return (folder / METRICS).is_file()
+def run_folders(folder: Path) -> list[Path]:
+    """The folder itself if it holds a run, or the runs ``seed-1``, ``seed-2``, ... in it."""
+    if (folder / METRICS).is_file():
+        return [folder]
+    inside = [path for path in folder.glob("seed-*") if (path / METRICS).is_file()]
+    return sorted(inside, key=lambda path: (len(path.name), path.name))
 
 
 def read_run(folder: str | Path) -> TrainingRun:
@@ -94,7 +97,9 @@ def read_run(folder: str | Path) -> TrainingRun:
         raise InputError(f"expected a run, {RUN_SCHEMA}...", file=str(path / CONFIG), field="schema")
     lines = (path / METRICS).read_bytes().split(b"\n")[:-1]
     rows = tuple(_row(line, number, path / METRICS) for number, line in enumerate(lines, 1))
-    return TrainingRun(str(folder), path.resolve().name, config, rows)
+    parts = path.resolve().parts
+    name = "/".join(parts[-2:]) if parts[-1].startswith("seed-") else parts[-1]
+    return TrainingRun(str(folder), name, config, rows)
 
 
 def _row(line: bytes, number: int, path: Path) -> Mapping[str, object]:

@@ -1,265 +1,17 @@
 /* A Gantt chart on canvas: several schedules below one another on one aligned time axis.
 
    weftGantt(host, data) draws into an element. data = {unit, kinds, span: [t0, t1] or null, panels: [{title, lanes, busy,
-   bound, names, and columns as base64: lane (u16), low, high (f32), start, finish (f64), kind (u16),
-   copy (u8), size (u32)}]}. No outside code; texts are only ever set as text. */
+   bound, names, counts, and columns as base64: low, high (f32), start, finish (f64), kind (u16), copy
+   (u8), size (u32)}]}. Bars come by lane and start, counts says how many each lane has; an empty column
+   stands for whole lanes, no copies, batches of one. Texts are only ever set as text. */
 (function () {
   "use strict";
 
-  const LIGHT = {
-    back: "#ffffff", lane: "#f0f1f3", ink: "#1b1f24", soft: "#5d6670", grid: "#d5d9de", select: "#000000",
-    kinds: ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#8c8c8c"],
-  };
-  const DARK = {
-    back: "#14171b", lane: "#1f242a", ink: "#e8eaed", soft: "#a3abb5", grid: "#363d46", select: "#ffffff",
-    kinds: ["#56b4e9", "#e69f00", "#14b88a", "#f0e442", "#3d8fd1", "#ec7a35", "#d48db6", "#9a9a9a"],
-  };
-  const WHITE_TEXT = [2, 4, 5];
-  const AXIS = 26, RIGHT = 46, FONT = "12px system-ui, sans-serif";
+  const { make, Panel, RIGHT } = window.weft;
+  const LIGHT = window.weft.themes.light, DARK = window.weft.themes.dark;
   const darkMode = window.matchMedia("(prefers-color-scheme: dark)");
   const charts = [];
   let isPrinting = false;
-
-  function decode(text, Type) {
-    const raw = atob(text);
-    const bytes = new Uint8Array(raw.length);
-    for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-    return new Type(bytes.buffer);
-  }
-
-  function make(tag, parent, className, text) {
-    const element = document.createElement(tag);
-    if (className) element.className = className;
-    if (text !== undefined) element.textContent = text;
-    parent.appendChild(element);
-    return element;
-  }
-
-  function ticks(low, high, most) {
-    const rough = (high - low) / most;
-    const power = Math.pow(10, Math.floor(Math.log10(rough)));
-    const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough * (1 - 1e-9));
-    const found = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + 1e-300; k++) found.push(k * step);
-    return { step: step, values: found };
-  }
-
-  function shown(value, step) {
-    const digits = step ? Math.max(0, Math.min(9, -Math.floor(Math.log10(step) + 1e-9))) : 3;
-    return String(Number(value.toFixed(digits)));
-  }
-
-  class Panel {
-    constructor(raw, host, chart) {
-      this.lanes = raw.lanes;
-      this.busy = raw.busy;
-      this.bound = raw.bound;
-      this.names = raw.names;
-      this.title = raw.title;
-      this.lane = decode(raw.lane, Uint16Array);
-      this.low = decode(raw.low, Float32Array);
-      this.high = decode(raw.high, Float32Array);
-      this.start = decode(raw.start, Float64Array);
-      this.finish = decode(raw.finish, Float64Array);
-      this.kind = decode(raw.kind, Uint16Array);
-      this.copy = decode(raw.copy, Uint8Array);
-      this.size = decode(raw.size, Uint32Array);
-      this.chart = chart;
-      this.sort();
-      make("p", host, "gantt-title", raw.title);
-      this.canvas = make("canvas", host, "gantt");
-      this.canvas.tabIndex = 0;
-      this.canvas.setAttribute("role", "application");
-      this.canvas.setAttribute("aria-label",
-        raw.title + ": " + this.start.length + " bars on " + this.lanes.length + " devices. Arrow keys move, " +
-        "plus and minus zoom, 0 shows all, n and p go from bar to bar, up and down change the device.");
-      this.laneHeight = Math.max(10, Math.min(26, 420 / this.lanes.length));
-      this.height = this.lanes.length * this.laneHeight + AXIS;
-    }
-
-    /* Bars of every lane by start, and the longest bar of it: the range in view is then two searches. */
-    sort() {
-      const order = Array.from(this.start.keys());
-      order.sort((a, b) => this.lane[a] - this.lane[b] || this.start[a] - this.start[b]);
-      this.order = Uint32Array.from(order);
-      this.first = new Uint32Array(this.lanes.length + 1);
-      this.longest = new Float64Array(this.lanes.length);
-      for (const i of order) {
-        this.first[this.lane[i] + 1]++;
-        this.longest[this.lane[i]] = Math.max(this.longest[this.lane[i]], this.finish[i] - this.start[i]);
-      }
-      for (let k = 0; k < this.lanes.length; k++) this.first[k + 1] += this.first[k];
-    }
-
-    search(lane, time) {
-      let low = this.first[lane], high = this.first[lane + 1];
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (this.start[this.order[middle]] < time) low = middle + 1; else high = middle;
-      }
-      return low;
-    }
-
-    draw(theme, dpr, width, left, view, cursor) {
-      const canvas = this.canvas, height = this.height;
-      if (canvas.width !== Math.round(width * dpr) || canvas.height !== Math.round(height * dpr)) {
-        canvas.width = Math.round(width * dpr);
-        canvas.height = Math.round(height * dpr);
-        canvas.style.aspectRatio = width + " / " + height;
-      }
-      const ctx = canvas.getContext("2d", { alpha: false });
-      ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-      ctx.fillStyle = theme.back;
-      ctx.fillRect(0, 0, width, height);
-      const right = width - RIGHT, bottom = height - AXIS;
-      const scale = (right - left) / (view.t1 - view.t0);
-      ctx.font = FONT;
-      ctx.textBaseline = "middle";
-      this.drawLanes(ctx, theme, left, right);
-      ctx.save();
-      ctx.beginPath();
-      ctx.rect(left, 0, right - left, bottom);
-      ctx.clip();
-      for (let lane = 0; lane < this.lanes.length; lane++) this.drawBars(ctx, theme, lane, left, scale, view);
-      this.drawLine(ctx, theme.ink, left + (this.bound - view.t0) * scale, bottom, [6, 4], this.bound === null);
-      this.drawLine(ctx, theme.soft, left + (cursor - view.t0) * scale, bottom, [2, 2], cursor === null);
-      ctx.restore();
-      this.drawAxis(ctx, theme, left, right, bottom, scale, view);
-    }
-
-    drawLanes(ctx, theme, left, right) {
-      const h = this.laneHeight, every = Math.ceil(13 / h);
-      for (let k = 0; k < this.lanes.length; k++) {
-        ctx.fillStyle = theme.lane;
-        ctx.fillRect(left, k * h + 1, right - left, h - 2);
-        if (k % every) continue;
-        ctx.fillStyle = theme.ink;
-        ctx.textAlign = "right";
-        ctx.fillText(this.lanes[k], left - 8, (k + 0.5) * h);
-        ctx.textAlign = "left";
-        ctx.fillStyle = theme.soft;
-        ctx.fillText(Math.round(100 * this.busy[k]) + " %", right + 6, (k + 0.5) * h);
-      }
-    }
-
-    drawBars(ctx, theme, lane, left, scale, view) {
-      const h = this.laneHeight - 2, top = lane * this.laneHeight + 1, many = theme.kinds.length;
-      let lastPixel = -1, lastLow = -1, colour = -1;
-      for (let k = this.search(lane, view.t0 - this.longest[lane]); k < this.first[lane + 1]; k++) {
-        const i = this.order[k];
-        if (this.start[i] > view.t1) break;
-        const x = left + (this.start[i] - view.t0) * scale;
-        const w = (this.finish[i] - this.start[i]) * scale;
-        if (x + w < left) continue;
-        if (w < 1) {
-          const pixel = Math.floor(x);
-          if (pixel === lastPixel && this.low[i] === lastLow) continue;
-          lastPixel = pixel;
-          lastLow = this.low[i];
-        }
-        if (colour !== this.kind[i]) {
-          colour = this.kind[i];
-          ctx.fillStyle = theme.kinds[colour % many];
-        }
-        const y = top + this.low[i] * h, high = Math.max((this.high[i] - this.low[i]) * h - 0.5, 0.5);
-        ctx.fillRect(x, y, w > 3 ? w - 0.7 : Math.max(w, 1), high);
-        if (w > 5 && (this.copy[i] || colour >= many)) {
-          this.drawHatch(ctx, theme, x, y, w - 0.7, high, this.copy[i] ? 4 : 7);
-          ctx.fillStyle = theme.kinds[colour % many];
-        }
-        if (w > 16 && high >= 10) {
-          this.drawLabel(ctx, i, x, y, w, high, left, many);
-          ctx.fillStyle = theme.kinds[colour % many];
-        }
-        if (this === this.chart.chosenPanel && i === this.chart.chosenBar) {
-          ctx.strokeStyle = theme.select;
-          ctx.lineWidth = 2;
-          ctx.strokeRect(x, y, Math.max(w, 2), high);
-        }
-      }
-    }
-
-    drawHatch(ctx, theme, x, y, w, h, gap) {
-      ctx.save();
-      ctx.beginPath();
-      ctx.rect(x, y, w, h);
-      ctx.clip();
-      ctx.strokeStyle = theme.back;
-      ctx.lineWidth = 1.2;
-      ctx.beginPath();
-      for (let k = x - h; k < x + w; k += gap) { ctx.moveTo(k, y + h); ctx.lineTo(k + h, y); }
-      ctx.stroke();
-      ctx.restore();
-    }
-
-    drawLabel(ctx, i, x, y, w, h, left, many) {
-      const text = this.nameOf(i, true), from = Math.max(x, left);
-      if (text.length * 6.4 > x + w - from - 4) return;
-      const isWhite = WHITE_TEXT.includes(this.kind[i] % many) && !this.copy[i];
-      ctx.fillStyle = isWhite ? "#ffffff" : "#000000";
-      ctx.textAlign = "center";
-      ctx.fillText(text, (from + x + w) / 2, y + h / 2 + 0.5);
-    }
-
-    drawLine(ctx, colour, x, bottom, dash, isAbsent) {
-      if (isAbsent) return;
-      ctx.strokeStyle = colour;
-      ctx.lineWidth = 1.2;
-      ctx.setLineDash(dash);
-      ctx.beginPath();
-      ctx.moveTo(x, 0);
-      ctx.lineTo(x, bottom);
-      ctx.stroke();
-      ctx.setLineDash([]);
-    }
-
-    drawAxis(ctx, theme, left, right, bottom, scale, view) {
-      const found = ticks(view.t0, view.t1, Math.max(2, (right - left) / 90));
-      ctx.strokeStyle = theme.soft;
-      ctx.lineWidth = 1;
-      ctx.beginPath();
-      ctx.moveTo(left, bottom + 0.5);
-      ctx.lineTo(right, bottom + 0.5);
-      for (const t of found.values) {
-        ctx.moveTo(left + (t - view.t0) * scale, bottom);
-        ctx.lineTo(left + (t - view.t0) * scale, bottom + 4);
-      }
-      ctx.stroke();
-      ctx.fillStyle = theme.soft;
-      ctx.textAlign = "center";
-      for (const t of found.values) {
-        const x = left + (t - view.t0) * scale;
-        if (x < right - 8) ctx.fillText(shown(t, found.step), x, bottom + 14);
-      }
-      ctx.textAlign = "left";
-      ctx.fillText(this.chart.unit, right + 6, bottom + 14);
-    }
-
-    nameOf(i, isShort) {
-      const kind = this.chart.kinds[this.kind[i]];
-      const name = this.names.length ? this.names[i] : kind;
-      const more = this.size[i] > 1 ? (isShort ? " ×" + this.size[i] : ", batch of " + this.size[i]) : "";
-      const what = isShort || name === kind ? name : name + " (" + kind + ")";
-      return what + more + (this.copy[i] && !isShort ? ", copy" : "");
-    }
-
-    describe(i) {
-      const unit = this.chart.unit;
-      const at = (t) => Number(t.toPrecision(7)) + (unit ? " " + unit : "");
-      return this.nameOf(i, false) + " on " + this.lanes[this.lane[i]] + ": " + at(this.start[i]) + " to " +
-        at(this.finish[i]) + ", " + at(this.finish[i] - this.start[i]) + " long";
-    }
-
-    find(lane, time, share, slack) {
-      for (let k = this.search(lane, time - this.longest[lane] - slack); k < this.first[lane + 1]; k++) {
-        const i = this.order[k];
-        if (this.start[i] > time + slack) break;
-        const isInside = this.finish[i] >= time - slack && this.low[i] <= share && share <= this.high[i];
-        if (isInside) return i;
-      }
-      return -1;
-    }
-  }
 
   class Chart {
     constructor(host, data) {
@@ -280,7 +32,7 @@
       this.extent(data.span);
       this.view = { t0: this.t0, t1: this.t1 };
       this.panels.forEach((panel) => this.listen(panel));
-      new ResizeObserver(() => this.later()).observe(host);
+      new ResizeObserver(() => { if (host.clientWidth !== this.width) this.later(); }).observe(host);
       this.draw();
     }
 
@@ -348,9 +100,8 @@
 
     draw() {
       const theme = !isPrinting && darkMode.matches ? DARK : LIGHT;
-      const width = Math.max(this.host.clientWidth, 320), dpr = Math.min(window.devicePixelRatio || 1, 3);
-      const ctx = this.panels[0].canvas.getContext("2d", { alpha: false });
-      ctx.font = FONT;
+      this.width = this.host.clientWidth;
+      const width = Math.max(this.width, 320), dpr = Math.min(window.devicePixelRatio || 1, 3);
       let widest = 0;
       for (const p of this.panels) for (const name of p.lanes) widest = Math.max(widest, name.length);
       this.left = Math.min(16 + widest * 6.8, width / 3);
@@ -459,8 +210,8 @@
       const from = panel.first[lane], to = panel.first[lane + 1];
       if (from === to) return;
       const isMine = this.chosenPanel === panel && this.chosenBar >= 0;
-      const place = isMine ? panel.order.indexOf(this.chosenBar) + by : panel.search(lane, this.view.t0);
-      this.choose(panel, panel.order[Math.min(Math.max(place, from), to - 1)]);
+      const place = isMine ? this.chosenBar + by : panel.search(lane, this.view.t0);
+      this.choose(panel, Math.min(Math.max(place, from), to - 1));
     }
 
     laneOf(panel) {
@@ -471,7 +222,7 @@
       const lane = Math.min(Math.max(this.laneOf(panel) + by, 0), panel.lanes.length - 1);
       const time = this.chosenBar >= 0 ? panel.start[this.chosenBar] : this.view.t0;
       if (panel.first[lane] === panel.first[lane + 1]) return;
-      this.choose(panel, panel.order[Math.min(panel.search(lane, time), panel.first[lane + 1] - 1)]);
+      this.choose(panel, Math.min(panel.search(lane, time), panel.first[lane + 1] - 1));
     }
 
     choose(panel, bar) {

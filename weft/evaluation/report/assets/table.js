@@ -4,21 +4,9 @@
    and values (f64) are base64 and texts lists every different text once. */
 (function () {
   "use strict";
+  const { decode, make: element } = window.weft;
+  const make = (tag, parent, text) => element(tag, parent, "", text);
   const PAGE = 50;
-
-  function decode(text, Type) {
-    const raw = atob(text);
-    const bytes = new Uint8Array(raw.length);
-    for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-    return new Type(bytes.buffer);
-  }
-
-  function make(tag, parent, text) {
-    const element = document.createElement(tag);
-    if (text !== undefined) element.textContent = text;
-    parent.appendChild(element);
-    return element;
-  }
 
   class BigTable {
     constructor(host, data) {
@@ -40,7 +28,7 @@
       const label = make("label", bar, "rows with ");
       const input = make("input", label);
       input.type = "search";
-      input.placeholder = "any of these words";
+      input.placeholder = "all of these words";
       input.addEventListener("input", () => this.filter(input.value));
       const button = (text, by, name) => {
         const found = make("button", bar, text);
