@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from weft import catalog
+from weft.catalog import chooser
 from weft.errors import InputError
-from weft.evaluation.learned import chooser
 from weft.evaluation.streams import run_policy, run_rule
 from weft.policies.checkpoint import load_policy
 from weft.policies.forward import MlpPolicy
@@ -38,6 +38,23 @@ def test_changes_reach_learner_scenario_and_sight() -> None:
     assert (recipe.config.samples, recipe.settings["jobs"], recipe.p_c) == (1000, 50, 0.3)
     assert not recipe.sight.devices
     assert recipe.setup().reward == "queued"
+
+
+def test_drift_and_forgetting_reach_the_environment_and_the_card() -> None:
+    recipe = read_recipe(
+        "conditional-quick", {"drift": "walk", "drift_steps": 5, "forget": 0.98, "narrows": True}
+    )
+    env = QueueEnv(recipe.setup(), 2, 1)
+    assert env.state.drift_value.shape == (2, 6)
+    assert env.stream.forget == 0.98
+    training = card_of(recipe, env).training
+    assert isinstance(training["sight"], dict)
+    assert (training["sight"]["forget"], training["narrows"]) == (0.98, True)
+
+
+def test_card_names_the_feature_version_of_the_observation() -> None:
+    recipe = read_recipe("conditional-quick")
+    assert card_of(recipe, QueueEnv(recipe.setup(), 2, 1)).feature_version == "queue/1"
 
 
 @pytest.mark.parametrize(
