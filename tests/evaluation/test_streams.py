@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from weft.catalog import DISPATCHERS, dispatcher
 from weft.cli.app import app
 from weft.errors import InputError
-from weft.evaluation import learned, streams
+from weft.evaluation import streams
 from weft.evaluation.benchmark import Sweep
 from weft.evaluation.evaluate import Evaluation, evaluate
 from weft.evaluation.stream_bounds import least_job_times
@@ -28,6 +28,7 @@ from weft.evaluation.streams import (
 from weft.io.files import write_graph
 from weft.model.graph import Bools, GraphBuilder, Ints
 from weft.policies.checkpoint import Architecture, Card, save_policy
+from weft.policies.learned import Narrow, load_learned
 from weft.scenarios import scenario, sweep
 from weft.sim.env import Setup, setup_of
 from weft.sim.observe import Sight
@@ -163,7 +164,7 @@ def test_policy_of_another_feature_version_is_refused(tmp_path: Path):
     name = saved_policy(tmp_path)
     card = json.loads((tmp_path / "toy.json").read_text("utf-8"))
     (tmp_path / "toy.json").write_text(json.dumps(card | {"feature_version": "queue/9"}), "utf-8")
-    learned.read_policy.cache_clear()
+    load_learned.cache_clear()
     with pytest.raises(InputError, match="expected 'queue/1', got 'queue/9'") as caught:
         play(name, scenario("conditional", jobs=5).stream("test", 0), SEEDS)
     assert caught.value.field == "feature_version"
@@ -177,7 +178,7 @@ class Greedy:
         observation: np.ndarray,
         mask: Bools,
         rng: np.random.Generator | None = None,
-        narrow: learned.Narrow | None = None,
+        narrow: Narrow | None = None,
     ) -> Ints:
         allowed, actions = mask.copy(), np.empty(mask.shape[:2], np.int64)
         for head in range(mask.shape[1]):
@@ -360,6 +361,24 @@ def test_own_graph_needs_no_code(tmp_path: Path):
     found = evaluate(Sweep(sweep(path, {"p_c": [0.1, 0.9]}), ("fifo", "srw", "heavy-last"), 1, SEEDS))
     assert len(found.rows) == 18
     assert all(row.mean_jct >= row.lower_bound for row in found.rows)
+
+
+def test_forks_joins_and_branches_work_together():
+    setup = setup_of(scenario("conditional-join", jobs=200).stream("test", 0))
+    for name in ("fifo", "depth-first", "heavy-last-3", "eft"):
+        found = run_rule(dispatcher(name), setup, SEEDS)
+        least = np.stack([least_job_times(setup, seed) for seed in SEEDS])
+        assert (found.job_times >= least - 1e-9).all()
+    calm = setup_of(scenario("conditional-join", jobs=50, arrivals="periodic", gap=900).stream("test", 0))
+    alone = run_rule(dispatcher("fifo+wait"), calm, SEEDS).job_times[0]
+    assert set(np.round(alone, 6)) == {32.0, 40.0, 108.0}  # after fuse: pass and label, archive, segment
+
+
+def test_bad_trace_names_its_field_and_line(tmp_path: Path):
+    (tmp_path / "times").write_text("1\nsoon\n", "utf-8")
+    with pytest.raises(InputError, match="expected a finite time") as caught:
+        scenario("conditional", arrivals="trace", trace=str(tmp_path / "times")).stream("test", 0)
+    assert (caught.value.field, caught.value.line) == ("settings.trace", 2)
 
 
 def test_own_graph_may_be_a_file(tmp_path: Path):

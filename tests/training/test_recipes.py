@@ -51,6 +51,23 @@ def test_changes_reach_learner_scenario_and_sight() -> None:
     assert recipe.setup().reward == "queued"
 
 
+def test_drift_and_forgetting_reach_the_environment_and_the_card() -> None:
+    recipe = read_recipe(
+        "conditional-quick", {"drift": "walk", "drift_steps": 5, "forget": 0.98, "narrows": True}
+    )
+    env = QueueEnv(recipe.setup(), 2, 1)
+    assert env.state.drift_value.shape == (2, 6)
+    assert env.stream.forget == 0.98
+    training = card_of(recipe, env).training
+    assert isinstance(training["sight"], dict)
+    assert (training["sight"]["forget"], training["narrows"]) == (0.98, True)
+
+
+def test_card_names_the_feature_version_of_the_observation() -> None:
+    recipe = read_recipe("conditional-quick")
+    assert card_of(recipe, QueueEnv(recipe.setup(), 2, 1)).feature_version == "queue/1"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -71,7 +71,7 @@ def adaptations(found: Evaluation, progress: Progress | None = None) -> Iterator
     """One for every drifting stream of a sweep, whatever ``forget`` is; none where nothing drifts."""
     together: dict[str, list[Scenario]] = {}
     for cell in found.sweep.cells:
-        if cell.settings["drift"] != "none":
+        if cell.settings.get("drift", "none") != "none":
             together.setdefault(_without_forget(cell), []).append(cell)
     total = sum(len(cells) for cells in together.values()) * len(found.sweep.schedulers)
     done = 0
@@ -99,7 +99,7 @@ def _adaptation(title: str, played: list[tuple[Scenario, str, Outcome]]) -> Adap
     rules: dict[str, Floats] = {}
     policies = [name for _, name, outcome in played if outcome.estimates.size]
     for _, name, outcome in played:
-        memory = f"forget {outcome.setup.rules.forget:g}"
+        memory = f"forget {outcome.setup.rules.forget or 1.0:g}"
         if not outcome.estimates.size:
             rules[shown_name(name)] = outcome.job_times
             continue

@@ -47,7 +47,10 @@ def _arrivals(chosen: Scenario) -> Arrivals:
     if (law == "trace") != bool(file):
         expected = "a file of arrival times" if law == "trace" else f"no file with arrivals={law}"
         raise InputError(f"expected {expected}, got {file!r}", field="settings.trace")
-    times: tuple[float, ...] = late("weft.io.times:read_times")(file)[:jobs] if file else ()
+    try:
+        times: tuple[float, ...] = late("weft.io.times:read_times")(file)[:jobs] if file else ()
+    except InputError as error:
+        raise error.at(field="settings.trace") from None
     return Arrivals(law, len(times) or jobs, chosen.number("gap"), chosen.number("spread"), times)
 
 

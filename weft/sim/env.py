@@ -81,7 +81,7 @@ class Setup:
             raise InputError(f"expected one of {', '.join(REWARDS)}, got {self.reward!r}", field="reward")
         if not 0 <= self.low <= self.high <= 1:
             raise InputError(f"expected 0 <= low <= high <= 1, got {self.low} and {self.high}", field="low")
-        if self.sight.forget:
+        if self.sight.forget and not self.rules.forget:
             object.__setattr__(self, "rules", replace(self.rules, forget=self.sight.forget))
         if self.drift.num_knots and not any(job.graph.is_conditional for job in self.problem.jobs):
             raise InputError(
@@ -93,16 +93,15 @@ def setup_of(
     case: StreamCase, sight: Sight | None = None, *, waits: bool = False, narrows: bool = False
 ) -> Setup:
     """A described stream as the simulator takes it, for a policy that sees this much."""
-    sight = sight or Sight()
-    if case.forget:
-        sight = sight._replace(forget=case.forget)
     rules = rules_of(case)
-    return Setup(case.problem, case.arrivals, rules, sight, waits, drift=case.drift, narrows=narrows)
+    return Setup(
+        case.problem, case.arrivals, rules, sight or Sight(), waits, drift=case.drift, narrows=narrows
+    )
 
 
 def rules_of(case: StreamCase, sight: Sight | None = None) -> Rules:
     """The rules of a described stream; where it leaves estimates to the policy, as this one sees it."""
-    forget = case.forget or (sight.forget if sight else 0.0) or 1.0
+    forget = case.forget or (sight.forget if sight else 0.0)
     return Rules(case.expiry, case.idle_block, forget, case.peeks, case.tracked)
 
 
