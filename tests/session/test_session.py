@@ -387,8 +387,13 @@ class Chaos:
         for start in decision.starts:
             key = (start.job, start.task)
             assert key not in self.running and key not in self.finished and start.device not in self.lost
+            if self.rng.random() < 0.1:
+                self.session.failed(*key, start.device, self.now, attempt=start.attempt)
+                continue
             self.running[key] = start
             self.session.started(*key, start.device, self.now, attempt=start.attempt)
+            if self.rng.random() < 0.1:
+                self.session.vacated(*key, start.device, self.now)
         for end in decision.ended:
             assert end.job not in self.ended
             self.ended[end.job] = end.outcome
