@@ -105,20 +105,22 @@ def _untitled(text: str, sources: Sources) -> str:
     """The text without the name of the sweep it is about, where there is only one."""
     if len(sources.frames) != 1:
         return text
-    short = text.removeprefix(f"{sources.frames[0].title}: ")
-    return capital(short) if short != text and not short.startswith(sources.frames[0].schedulers) else short
+    frame = sources.frames[0]
+    short = text.removeprefix(f"{frame.title}: ")
+    names = tuple(frame.shown(name) for name in frame.schedulers)
+    return short if short == text or short.startswith(names) else capital(short)
 
 
 def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
-    """Claims that are asked for, or that are about one of the sweeps: in a line each, and in tables."""
+    """Claims that are asked for, or that can be measured on one of the sweeps: in a line, and in tables."""
     scenarios = [frame.title for frame in sources.frames]
     known = [read_claims(name) for name in ([wanted] if wanted is not None else claim_names())]
     lines: list[str] = []
     sections: list[Section] = []
+    evidence = Evidence(sources.frames, sources.runs, sources.figures)
     for claims in known:
-        if wanted is not None or claims.scenario in scenarios:
-            evidence = Evidence(sources.frames, sources.runs, sources.figures)
-            judged = judge(claims, evidence)
+        judged = judge(claims, evidence) if wanted is not None or claims.scenario in scenarios else ()
+        if wanted is not None or any(one.points for one in judged):
             lines.append(f"{claims.title}, {len(judged)} claims: {verdict_counts(judged)}.")
             sections += claim_sections(claims, judged, roles_played(claims, evidence))
     return lines, sections

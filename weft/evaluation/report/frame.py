@@ -130,9 +130,20 @@ class Frame:
         """Costs of one scheduler on all samples of all cells."""
         return np.concatenate([self.costs(cell.label, scheduler) for cell in self.cells])
 
+    @cached_property
+    def _grouped(self) -> dict[tuple[str, str], list[Row]]:
+        found: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows:
+            found.setdefault((row.cell, row.scheduler), []).append(row)
+        return found
+
+    def rows_of(self, cell: str, scheduler: str) -> list[Row]:
+        """Rows of one scheduler in one cell, by problem and seed."""
+        return self._grouped.get((cell, scheduler), [])
+
     def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
         """Every device's share of busy time and of its batches; empty where rows do not say."""
-        mine = [device_rows(r) for r in self.rows if r.devices and _is_of(r, cell, scheduler)]
+        mine = [device_rows(row) for row in self.rows_of(cell, scheduler) if row.devices]
         if not mine:
             return ()
         names = _numbered([str(one["device"]) for one in mine[0]])
@@ -141,10 +152,6 @@ class Frame:
             for key in ("utilisation", "batch_fill")
         ]
         return tuple(DeviceUse(*one) for one in zip(names, *columns, strict=True))
-
-
-def _is_of(row: Row, cell: str, scheduler: str) -> bool:
-    return row.cell == cell and row.scheduler == scheduler
 
 
 def _numbered(names: Sequence[str]) -> list[str]:

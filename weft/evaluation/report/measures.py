@@ -165,11 +165,10 @@ def _uses(frame: Frame, cell: str, names: Cast, pattern: str, column: str) -> Fl
 def _device_means(frame: Frame, cell: str, scheduler: str, pattern: str, column: str) -> Floats:
     """Percentage per sample, the mean over the devices whose names fit."""
     means = []
-    for row in frame.rows:
-        if row.devices and (row.cell, row.scheduler) == (cell, scheduler):
-            uses = [use for use in device_rows(row) if fnmatchcase(str(use["device"]), pattern)]
-            if uses:
-                means.append(100.0 * float(np.mean([float(str(use[column])) for use in uses])))
+    for row in frame.rows_of(cell, scheduler):
+        uses = [use for use in device_rows(row) if fnmatchcase(str(use["device"]), pattern)]
+        if uses:
+            means.append(100.0 * float(np.mean([float(str(use[column])) for use in uses])))
     return np.array(means)
 
 

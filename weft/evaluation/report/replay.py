@@ -88,8 +88,8 @@ def _doubt(is_same: bool) -> str:
 
 
 def _has_trace(frame: Frame, cell: str, sample: Sample, scheduler: str, trace: str) -> bool:
-    key = (cell, sample.problem, sample.seed, scheduler)
-    return any(row.key == key and row.trace == trace for row in frame.rows)
+    rows = frame.rows_of(cell, scheduler)
+    return any((r.problem, r.seed, r.trace) == (sample.problem, sample.seed, trace) for r in rows)
 
 
 # -- plans ----------------------------------------------------------------------------------------

@@ -11,11 +11,13 @@ from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Sect
 from weft.evaluation.report.frame import Cell, DeviceUse, Frame
 from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
 from weft.evaluation.report.words import quantity, words
-from weft.evaluation.statistics import Comparison, performance_profile
+from weft.evaluation.statistics import Comparison, PerformanceProfile, performance_profile
 from weft.model.graph import Floats
 
 WITHIN = (0.0, 1.0, 5.0, 10.0, 25.0)
 """Percentages above the best at which a profile is also given as a table."""
+MOST_STEPS = 400
+"""Points of a profile that is drawn."""
 MOST_LINES = 60
 """A table of more lines is shown page by page."""
 _MINUS = "\N{MINUS SIGN}"
@@ -220,13 +222,9 @@ def profiles(frame: Frame) -> Section | None:
     if len(frame.schedulers) < 2 or frame.num_samples < 2:
         return None
     costs = np.stack([frame.pooled(name) for name in frame.schedulers], axis=1)
-    found = performance_profile(costs)
-    most = max(1.0, float(np.quantile(100.0 * (found.ratios - 1.0), 0.98)))
-    grid = np.append(100.0 * (found.taus - 1.0), most)
-    is_in = np.flatnonzero(grid <= most)
-    shares = np.column_stack([found.shares, found.share_within(1.0 + most / 100.0)])
+    found = _profile(costs)
     series = [
-        Series(frame.shown(name), grid[is_in], 100.0 * shares[k][is_in], look=k)
+        Series(frame.shown(name), 100.0 * (found.taus - 1.0), 100.0 * found.shares[k], look=k)
         for k, name in enumerate(frame.schedulers)
     ]
     axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))
@@ -245,6 +243,16 @@ def profiles(frame: Frame) -> Section | None:
     headers = ("scheduler", "best", *(f"within {p:g} %" for p in WITHIN[1:]))
     table = Table(headers, rows, tuple(range(1, len(headers))), "Share of samples")
     return Section(f"{frame.title}: how often close to the best", (drawn, table))
+
+
+def _profile(costs: Floats) -> PerformanceProfile:
+    """The profile up to where nearly all is said; every step of it, or a grid where there are too many."""
+    whole = performance_profile(costs)
+    most = max(1.01, float(np.quantile(whole.ratios, 0.98)))
+    steps = np.append(whole.taus[whole.taus < most], most)
+    return performance_profile(
+        costs, steps if len(steps) <= MOST_STEPS else np.linspace(1.0, most, MOST_STEPS)
+    )
 
 
 def utilisation(frame: Frame) -> Section | None:

@@ -98,7 +98,7 @@ def headline(frame: Frame, chosen: str) -> list[str]:
     lines = [_first(frame, place)]
     if len(frame.cells) > 1:
         lines.append(_by_cell(frame, place.winner))
-    if place.winner != chosen and place.others:
+    if place.others and chosen not in (place.winner, place.others[0][0]):
         lines.append(_about(frame, place, chosen))
     if frame.baseline not in (place.winner, place.others[0][0] if place.others else ""):
         lines += [
