@@ -18,6 +18,7 @@ from weft.errors import InputError, UnsupportedError
 if TYPE_CHECKING:
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
+    from weft.policies.learned import Learned
     from weft.schedulers.base import Planner
     from weft.schedulers.dispatch import Dispatcher
 
@@ -127,6 +128,19 @@ def dispatcher(name: str) -> Dispatcher:
     module, _, attribute = DISPATCHERS[base].target.partition(":")
     found: Dispatcher = getattr(importlib.import_module(module), attribute)
     return found.waiting() if plus else found
+
+
+_WEIGHTS = (".safetensors", ".json")
+
+
+def chooser(name: str) -> Dispatcher | Learned:
+    """The dispatcher of this name, or the policy that ships, of a weights file or of a run folder."""
+    name = policy_file(name) or name
+    is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last")) or Path(name).is_dir()
+    if not is_file:
+        return dispatcher(name)
+    learned: Learned = importlib.import_module("weft.policies.learned").load_learned(name)
+    return learned
 
 
 @dataclass(frozen=True)

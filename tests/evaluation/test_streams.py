@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,9 +17,9 @@ from weft.errors import InputError
 from weft.evaluation import streams
 from weft.evaluation.benchmark import Sweep
 from weft.evaluation.evaluate import Evaluation, evaluate
-from weft.evaluation.stream_bounds import least_job_times
 from weft.evaluation.streams import (
     Outcome,
+    least_job_times,
     play,
     run_policy,
     run_rule,
@@ -29,6 +28,7 @@ from weft.evaluation.streams import (
 from weft.io.files import write_graph
 from weft.model.graph import Bools, GraphBuilder, Ints
 from weft.policies.checkpoint import Architecture, Card, save_policy
+from weft.policies.learned import Narrow, load_learned
 from weft.scenarios import scenario, sweep
 from weft.sim.env import Setup, setup_of
 from weft.sim.observe import Sight
@@ -164,6 +164,7 @@ def test_policy_of_another_feature_version_is_refused(tmp_path: Path):
     name = saved_policy(tmp_path)
     card = json.loads((tmp_path / "toy.json").read_text("utf-8"))
     (tmp_path / "toy.json").write_text(json.dumps(card | {"feature_version": "queue/9"}), "utf-8")
+    load_learned.cache_clear()
     with pytest.raises(InputError, match="expected 'queue/1', got 'queue/9'") as caught:
         play(name, scenario("conditional", jobs=5).stream("test", 0), SEEDS)
     assert caught.value.field == "feature_version"
@@ -177,7 +178,7 @@ class Greedy:
         observation: np.ndarray,
         mask: Bools,
         rng: np.random.Generator | None = None,
-        narrow: Callable[[Bools, int, Ints], None] | None = None,
+        narrow: Narrow | None = None,
     ) -> Ints:
         allowed, actions = mask.copy(), np.empty(mask.shape[:2], np.int64)
         for head in range(mask.shape[1]):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import peer
 import pytest
 
 from weft.catalog import dispatcher
 from weft.errors import InputError
-from weft.evaluation.stream_bounds import branch_probabilities, least_job_times
-from weft.evaluation.streams import run_rule
+from weft.evaluation.streams import branch_probabilities, least_job_times, run_rule
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import Floats, GraphBuilder
@@ -17,6 +18,7 @@ from weft.model.problem import Problem
 from weft.model.stream import Drift
 from weft.sim.env import QueueEnv, Setup
 from weft.sim.observe import Sight
+from weft.sim.streams import compile_stream
 
 SEEDS = np.array([1, 2, 3])
 
@@ -109,9 +111,11 @@ def test_drifting_environment_starts_at_the_probability_of_the_episode():
     assert env.state.drift_value[:, 1].tolist() == [0.9] * 3
 
 
-def test_own_forgetting_of_a_policy_stands_above_the_rules():
+def test_policy_forgets_as_it_sees_unless_the_rules_say_otherwise():
     assert setup(Drift(), sight=Sight(forget=0.9)).rules.forget == 0.9
-    assert setup(Drift(), sight=Sight()).rules.forget == 1.0
+    told = replace(peer.RULES, forget=0.5)
+    assert Setup(peer.problem(), Arrivals("once", 1), told, Sight(forget=0.9)).rules.forget == 0.5
+    assert compile_stream(peer.problem(), peer.RULES).forget == 1.0
 
 
 @pytest.mark.parametrize(

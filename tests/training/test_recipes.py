@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from weft import catalog
+from weft.catalog import chooser
 from weft.errors import InputError
-from weft.evaluation.learned import chooser
 from weft.evaluation.streams import run_policy, run_rule
 from weft.policies.checkpoint import load_policy
 from weft.policies.forward import MlpPolicy

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.catalog import chooser
 from weft.evaluation.benchmark import Progress, Sweep
 from weft.evaluation.claims import shown_name
 from weft.evaluation.evaluate import Evaluation
-from weft.evaluation.learned import Learned, chooser
-from weft.evaluation.stream_bounds import branch_probabilities
-from weft.evaluation.streams import Outcome, play, workload_seed
+from weft.evaluation.streams import Outcome, branch_probabilities, play, workload_seed
 from weft.model.graph import Floats, Ints
+from weft.policies.learned import Learned
 from weft.scenarios import Scenario
 
 WINDOWS = 40
@@ -98,7 +98,7 @@ def _adaptation(title: str, played: list[tuple[Scenario, str, Outcome]]) -> Adap
     rules: dict[str, Floats] = {}
     policies = [name for _, name, outcome in played if outcome.estimates.size]
     for _, name, outcome in played:
-        memory = f"forget {outcome.setup.rules.forget:g}"
+        memory = f"forget {outcome.setup.rules.forget or 1.0:g}"
         if not outcome.estimates.size:
             rules[shown_name(name)] = outcome.job_times
             continue

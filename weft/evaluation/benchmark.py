@@ -26,10 +26,9 @@ import numpy as np
 
 from weft import catalog
 from weft.errors import InputError, MissingExtra, WeftError
-from weft.evaluation.learned import chooser, policy_hashes
 from weft.evaluation.robustness import replay
 from weft.evaluation.store import Config, Key, Measured, Row, Store
-from weft.evaluation.streams import measure_stream
+from weft.evaluation.streams import measure_stream, policy_hashes
 from weft.evaluation.streams import warm as warm_stream
 from weft.model.bounds import Bound
 from weft.model.cluster import Cluster, DeviceClass
@@ -72,7 +71,7 @@ class Sweep:
                 raise InputError("expected at least one, got none", field=name)
         for name in self.schedulers:
             if self.is_stream:
-                chooser(name)
+                catalog.chooser(name)
             else:
                 catalog.planner(name)
         if self.check not in CHECKS:

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from weft.catalog import chooser
 from weft.evaluation.evaluate import Evaluation, problem_means
-from weft.evaluation.learned import Learned, chooser
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.model.graph import Floats
+from weft.policies.learned import Learned
 
 
 @dataclass(frozen=True)

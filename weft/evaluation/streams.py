@@ -9,22 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft import catalog
+from weft.catalog import chooser
 from weft.errors import UnsupportedError
-from weft.evaluation.learned import Policy, chooser, refuse_misfit
 from weft.evaluation.store import Measured, Row
-from weft.evaluation.stream_bounds import least_job_times
-from weft.model.graph import Floats, Ints
+from weft.model.graph import Bools, Floats, Ints
+from weft.model.problem import BRANCH, Problem, keyed_uniform
 from weft.model.stream import StreamCase
+from weft.policies.learned import Learned, Policy
 from weft.scenarios import scenario
 from weft.schedulers.dispatch import Dispatcher, act_all, begin_all, observe_all, refuse_stream
-from weft.sim.drift import write_all_drifts
+from weft.sim.drift import write_all_drifts, write_probabilities
 from weft.sim.env import START, Narrowing, Setup, setup_of
 from weft.sim.events import DECISIONS, EXPIRED, IDLES, NEXT_JOB, State, Stream
 from weft.sim.jit import announce
@@ -191,6 +193,67 @@ def _outcome(setup: Setup, stream: Stream, state: State, estimates: Floats | Non
     )
 
 
+def branch_probabilities(setup: Setup, seeds: Ints) -> Floats:
+    """(num_seeds, num_jobs) probability of the drifting branch's first edge for every job."""
+    stream = compile_stream(setup.problem, setup.rules)
+    num_jobs, knots = setup.arrivals.count, setup.drift.num_knots
+    probability = edge_probabilities(setup.problem)
+    found = np.full((len(seeds), num_jobs), probability[np.argmax(stream.choice == 0)])
+    if knots:
+        state = new_state(stream, len(seeds), num_jobs, probability, slots=1, room=1, knots=knots)
+        state.seed[:] = seeds
+        write_all_drifts(stream, state, setup.drift.law)
+        write_probabilities(state, found)
+    return found
+
+
+def least_job_times(setup: Setup, seed: int) -> Floats:
+    """For every job the longest path of what it turns out to be, each task at its fastest: a bound."""
+    graph, best = setup.problem.graph, setup.problem.best_run_times
+    num_jobs = setup.arrivals.count
+    begins = np.where(np.diff(graph.predecessor_pointer) == 0, 0.0, -np.inf)[:, None] + np.zeros(num_jobs)
+    taken = taken_edges(setup.problem, seed, num_jobs, _drifting(setup, seed))
+    for i in graph.order.tolist():
+        for e in range(int(graph.successor_pointer[i]), int(graph.successor_pointer[i + 1])):
+            after = np.where(taken[e], begins[i] + best[i], -np.inf)
+            np.maximum(begins[graph.targets[e]], after, out=begins[graph.targets[e]])
+    return np.minimum((begins + best[:, None]).max(axis=0), setup.rules.expiry)
+
+
+def taken_edges(
+    problem: Problem, seed: int, num_jobs: int, drifting: Mapping[tuple[int, int], Floats] | None = None
+) -> Bools:
+    """(num_edges, num_jobs) whether each edge is taken if its task runs; the same draws as the kernel's.
+
+    ``drifting`` = task and group of a branch -> the probabilities (num_edges, num_jobs) that hold instead.
+    """
+    graph = problem.graph
+    taken = np.ones((graph.num_edges, num_jobs), np.bool_)
+    is_branch = graph.branch >= 0
+    for source, group in dict.fromkeys(
+        zip(graph.sources[is_branch].tolist(), graph.branch[is_branch].tolist(), strict=True)
+    ):
+        edges = np.flatnonzero((graph.sources == source) & (graph.branch == group))
+        draw = keyed_uniform(seed, BRANCH, np.arange(num_jobs), source, group, 0)
+        share = (drifting or {}).get((source, group), graph.probability[edges][:, None])
+        place = np.minimum((draw >= np.cumsum(share, axis=0)).sum(axis=0), len(edges) - 1)
+        taken[edges] = place == np.arange(len(edges))[:, None]
+    return taken
+
+
+def _drifting(setup: Setup, seed: int) -> dict[tuple[int, int], Floats]:
+    """Task and group of the branch that drifts -> probability of its edges for every job; or nothing."""
+    if not setup.drift.num_knots:
+        return {}
+    graph = setup.problem.graph
+    edges = np.flatnonzero(compile_stream(setup.problem, setup.rules).choice == 0)
+    first = branch_probabilities(setup, np.array([seed]))[0]  # (num_jobs,)
+    rest = graph.probability[edges[1:]]
+    share = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1.0 / len(rest))
+    key = (int(graph.sources[edges[0]]), int(graph.branch[edges[0]]))
+    return {key: np.vstack([first, (1.0 - first) * share[:, None]])}
+
+
 def measure_stream(unit: Unit) -> list[Measured]:
     """Run one scheduler on all seeds of a unit at once."""
     chosen = unit.scenario
@@ -210,7 +273,7 @@ def play(scheduler: str, case: StreamCase, seeds: Sequence[int], *, records: boo
     if isinstance(chosen, Dispatcher):
         return run_rule(chosen, setup_of(case), seeds)
     setup = setup_of(case, chosen.sight, waits=chosen.waits, narrows=chosen.narrows)
-    refuse_misfit(chosen, setup)
+    chosen.refuse_misfit(setup.problem, setup.rules)
     return run_policy(chosen.policy, setup, seeds, records=records)
 
 
@@ -221,6 +284,14 @@ def warm(scheduler: str) -> None:
     if isinstance(chosen, Dispatcher):
         case = scenario("conditional", jobs=5).stream("test", 0)
         run_rule(chosen, setup_of(case), [1])
+
+
+def policy_hashes(schedulers: Sequence[str]) -> dict[str, str]:
+    """SHA-256 of the weights of every policy among these: a name may stand for others tomorrow."""
+    from weft.policies.checkpoint import load_policy
+
+    learned = [name for name in schedulers if isinstance(chooser(name), Learned)]
+    return {name: load_policy(catalog.policy_file(name) or name)[1].sha256 for name in learned}
 
 
 def _row(unit: Unit, problem: str, found: Outcome, k: int) -> Row:

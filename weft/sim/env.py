@@ -79,7 +79,7 @@ class Setup:
             raise InputError(f"expected one of {', '.join(REWARDS)}, got {self.reward!r}", field="reward")
         if not 0 <= self.low <= self.high <= 1:
             raise InputError(f"expected 0 <= low <= high <= 1, got {self.low} and {self.high}", field="low")
-        if self.sight.forget:
+        if self.sight.forget and not self.rules.forget:
             object.__setattr__(self, "rules", replace(self.rules, forget=self.sight.forget))
         if self.drift.num_knots and not any(job.graph.is_conditional for job in self.problem.jobs):
             raise InputError(
@@ -91,11 +91,10 @@ def setup_of(
     case: StreamCase, sight: Sight | None = None, *, waits: bool = False, narrows: bool = False
 ) -> Setup:
     """A described stream as the simulator takes it, for a policy that sees this much."""
-    sight = sight or Sight()
-    if case.forget:
-        sight = sight._replace(forget=case.forget)
-    rules = Rules(case.expiry, case.idle_block, peeks=case.peeks, tracked=case.tracked)
-    return Setup(case.problem, case.arrivals, rules, sight, waits, drift=case.drift, narrows=narrows)
+    rules = Rules(case.expiry, case.idle_block, case.forget, case.peeks, case.tracked)
+    return Setup(
+        case.problem, case.arrivals, rules, sight or Sight(), waits, drift=case.drift, narrows=narrows
+    )
 
 
 @kernel

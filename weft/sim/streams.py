@@ -22,8 +22,9 @@ class Rules:
     """A queued task whose job is older than this is dropped, and the job counts with this time."""
     idle_block: float = 0.0
     """How long an idle decision blocks its device; 0: until the next event."""
-    forget: float = 1.0
-    """Weight of older outcomes in the running estimate of a branch, per new outcome."""
+    forget: float = 0.0
+    """Weight of older outcomes in the running estimate of a branch, per new outcome; 0: as the one who
+    estimates was made, who forgets nothing unless that was said."""
     peeks: bool = False
     """Whether the outcome of a branch counts from the start of its task instead of its end."""
     tracked: tuple[str, ...] | None = None
@@ -34,8 +35,8 @@ class Rules:
             raise InputError(f"expected a time > 0, got {self.expiry}", field="expiry")
         if not 0 <= self.idle_block < INFINITE:
             raise InputError(f"expected a time >= 0, got {self.idle_block}", field="idle_block")
-        if not 0 < self.forget <= 1:
-            raise InputError(f"expected a weight in (0, 1], got {self.forget}", field="forget")
+        if not 0 <= self.forget <= 1:
+            raise InputError(f"expected a weight from 0 to 1, got {self.forget}", field="forget")
 
 
 def compile_stream(problem: Problem, rules: Rules | None = None) -> Stream:
@@ -73,7 +74,7 @@ def compile_stream(problem: Problem, rules: Rules | None = None) -> Stream:
         can_run=can_run,
         expiry=float(rules.expiry),
         idle_block=float(rules.idle_block),
-        forget=float(rules.forget),
+        forget=float(rules.forget or 1.0),
         peeks=bool(rules.peeks),
     )
 

@@ -30,7 +30,7 @@ def card_of(recipe: Recipe, env: QueueEnv) -> Card:
         heads=heads,
         choices=(*kinds, "wait" if recipe.waits else "idle"),
         training={
-            "sight": env.setup.sight._asdict(),
+            "sight": env.setup.sight._replace(forget=env.setup.rules.forget)._asdict(),
             "waits": recipe.waits,
             "narrows": recipe.narrows,
             "recipe": recipe.to_dict(),

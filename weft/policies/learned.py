@@ -1,25 +1,22 @@
-"""Schedulers of a stream by name: dispatchers, and policies from files with how they see a stream."""
+"""A trained dispatcher as it is used: the policy, how it sees a stream, and what it refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from weft import catalog
 from weft.errors import InputError
 from weft.model.graph import Bools, Ints
-from weft.schedulers.dispatch import Dispatcher
-from weft.sim.env import Setup
+from weft.model.problem import Problem
+from weft.policies.checkpoint import load_policy
+from weft.policies.forward import MlpPolicy
 from weft.sim.observe import FEATURE_VERSION, Sight, feature_names
-from weft.sim.streams import compile_stream, kind_names, num_branches
-
-_WEIGHTS = (".safetensors", ".json")
+from weft.sim.streams import Rules, compile_stream, kind_names, num_branches
 
 Floats32 = npt.NDArray[np.float32]
 Narrow = Callable[[Bools, int, Ints], None]
@@ -61,20 +58,37 @@ class Learned:
     trained_at: float | None
     """The one probability it was trained at; None: many, or the card does not say."""
 
-
-def chooser(name: str) -> Dispatcher | Learned:
-    """The dispatcher of this name, or the policy that ships, of a weights file or of a run folder."""
-    name = catalog.policy_file(name) or name
-    is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last")) or Path(name).is_dir()
-    return read_policy(name) if is_file else catalog.dispatcher(name)
+    def refuse_misfit(self, problem: Problem, rules: Rules) -> None:
+        """A policy acts only on what it was trained for: the same observation and the same choices."""
+        if self.version not in ("", FEATURE_VERSION):
+            raise InputError(
+                f"trained on another feature version: expected {FEATURE_VERSION!r}, got {self.version!r}",
+                file=self.name,
+                field="feature_version",
+            )
+        stream = compile_stream(problem, rules)
+        num_devices, num_kinds = stream.can_run.shape
+        names = feature_names(self.sight, list(kind_names(problem)), num_devices, num_branches(stream))
+        here = (len(names), num_devices, num_kinds + 1)
+        if self.shape != here:
+            raise InputError(
+                f"trained for another graph or cluster: expected {here[0]} features, {here[1]} devices and "
+                f"{here[2]} choices, got {', '.join(str(n) for n in self.shape)}",
+                file=self.name,
+                field="architecture",
+            )
+        for mine, theirs in zip(names, self.features, strict=False):
+            if mine != theirs:
+                raise InputError(
+                    f"trained on another observation: expected {mine!r}, got {theirs!r}",
+                    file=self.name,
+                    field="features",
+                )
 
 
 @cache
-def read_policy(name: str) -> Learned:
-    """The policy of a weights file or run folder."""
-    from weft.policies.checkpoint import load_policy
-    from weft.policies.forward import MlpPolicy
-
+def load_learned(name: str) -> Learned:
+    """The policy of a weights file, of its card or of a run folder."""
     weights, card = load_policy(name)
     shape = card.architecture
     return Learned(
@@ -99,39 +113,3 @@ def _sight(stored: object, name: str) -> Sight:
     if not isinstance(stored, Mapping) or any(key not in Sight._fields for key in stored):
         raise InputError(f"expected the blocks of an observation, got {stored!r}", file=name, field="sight")
     return Sight(**stored)
-
-
-def refuse_misfit(chosen: Learned, setup: Setup) -> None:
-    """A policy acts only on what it was trained for: the same observation and the same choices."""
-    if chosen.version not in ("", FEATURE_VERSION):
-        raise InputError(
-            f"trained on another feature version: expected {FEATURE_VERSION!r}, got {chosen.version!r}",
-            file=chosen.name,
-            field="feature_version",
-        )
-    stream = compile_stream(setup.problem, setup.rules)
-    num_devices, num_kinds = stream.can_run.shape
-    names = feature_names(setup.sight, list(kind_names(setup.problem)), num_devices, num_branches(stream))
-    here = (len(names), num_devices, num_kinds + 1)
-    if chosen.shape != here:
-        raise InputError(
-            f"trained for another graph or cluster: expected {here[0]} features, {here[1]} devices and "
-            f"{here[2]} choices, got {', '.join(str(n) for n in chosen.shape)}",
-            file=chosen.name,
-            field="architecture",
-        )
-    for mine, theirs in zip(names, chosen.features, strict=False):
-        if mine != theirs:
-            raise InputError(
-                f"trained on another observation: expected {mine!r}, got {theirs!r}",
-                file=chosen.name,
-                field="features",
-            )
-
-
-def policy_hashes(schedulers: Sequence[str]) -> dict[str, str]:
-    """SHA-256 of the weights of every policy among these: a name may stand for others tomorrow."""
-    from weft.policies.checkpoint import load_policy
-
-    learned = [name for name in schedulers if isinstance(chooser(name), Learned)]
-    return {name: load_policy(catalog.policy_file(name) or name)[1].sha256 for name in learned}
