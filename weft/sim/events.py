@@ -381,20 +381,28 @@ def _pass_time(s: State, b: int, time: float) -> None:
 
 
 @inlined
+def start_first(stream: Stream, s: State, b: int) -> bool:
+    """The first kind that can starts on the first free device; returns whether one could."""
+    for p in range(s.free_at.shape[1]):
+        for kind in range(s.queued.shape[1]):
+            if s.free_at[b, p] <= s.total[b, NOW] and s.queued[b, kind] > 0 and stream.can_run[p, kind]:
+                start_batch(stream, s, b, p, kind)
+                return True
+    return False
+
+
+@inlined
 def _start_anything(stream: Stream, s: State, b: int) -> None:
-    """Nothing will ever happen if all wait now: the first kind that can starts on the first free device.
+    """Nothing will ever happen if all wait now: the first start that is possible.
 
     Where every device that could is blocked, time passes until the first of the blocked ones is free.
     """
-    now, soonest = s.total[b, NOW], np.inf
+    if start_first(stream, s, b):
+        return
+    soonest = np.inf
     for p in range(s.free_at.shape[1]):
-        if s.free_at[b, p] > now:
+        if s.free_at[b, p] > s.total[b, NOW]:
             soonest = min(soonest, s.free_at[b, p])
-            continue
-        for kind in range(s.queued.shape[1]):
-            if s.queued[b, kind] > 0 and stream.can_run[p, kind]:
-                start_batch(stream, s, b, p, kind)
-                return
     if soonest < np.inf:
         _pass_time(s, b, soonest)
 
