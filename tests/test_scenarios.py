@@ -28,9 +28,9 @@ from weft.scenarios import (
     split_of,
     sweep,
 )
-from weft.scenarios.makers import resized
 from weft.scenarios.recipes import STREAMS
 from weft.scenarios.settings import expand_range
+from weft.scenarios.workflows import resized
 
 OWN = """
 extends = "workflows"

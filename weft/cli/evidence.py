@@ -78,7 +78,7 @@ def evaluate(
 
     cells = _cells(what, settings or [], cluster)
     _check_plot(plot, cells[0])
-    names, members = expand(tuple(opt.split_names(schedulers)) or cells[0].recipe.schedulers)
+    names, members = expand(tuple(opt.split_names(schedulers)) or cells[0].schedulers)
     asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
     with _counting(output.count(asked.num_rows, "row")) as progress:
         found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)

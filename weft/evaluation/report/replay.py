@@ -9,8 +9,9 @@ import numpy as np
 
 from weft import catalog
 from weft.errors import InputError
-from weft.evaluation.benchmark import noise_seed, trace_hash
+from weft.evaluation.benchmark import noise_seed
 from weft.evaluation.gantt import labels, pack
+from weft.evaluation.judging import trace_hash
 from weft.evaluation.report.blocks import Gantt, Panel
 from weft.evaluation.report.frame import Frame, Sample
 from weft.evaluation.robustness import replay
