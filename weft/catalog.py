@@ -102,12 +102,22 @@ def policy_file(name: str) -> str | None:
     return str(Path(__file__).resolve().parent.parent / POLICIES[name].target)
 
 
+def is_weights(name: str) -> bool:
+    """Whether a name means weights: their file or card, or the folder of a run."""
+    is_file = name.endswith((".json", ".safetensors", "@best", "@last"))
+    return is_file or os.path.isfile(os.path.join(name, "best.json"))
+
+
 def planner(name: str) -> Planner:
-    """The planner of this name; a path to a TOML file is a mix of rules."""
+    """The planner of this name; a TOML file is a mix of rules, weights or a run plan in one shot."""
     if name.endswith(".toml"):
         rules = importlib.import_module("weft.schedulers.rules")
         mixed: Planner = rules.Rule(rules.read_mix(name))
         return mixed
+    weights = policy_file(name) or (name if is_weights(name) else None)
+    if weights is not None:
+        learned: Planner = importlib.import_module("weft.policies.oneshot").OneShot(weights)
+        return learned
     if name not in PLANNERS:
         close = difflib.get_close_matches(name, PLANNERS, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

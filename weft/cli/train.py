@@ -13,7 +13,9 @@ from weft.cli import options as opt
 from weft.cli import output
 
 if TYPE_CHECKING:
-    from weft.training.run import Progress
+    from weft.training.recipes import Recipe
+    from weft.training.run import Outcome, Progress
+    from weft.training.sample_run import SampleRecipe
 
 
 def train(
@@ -40,27 +42,20 @@ def train(
 ) -> None:
     """Train a policy; resumes after an interruption."""
     from weft.scenarios import parse_assignments
-    from weft.training.recipes import read_recipe
+    from weft.training import sample_run
+    from weft.training.recipes import Recipe, read_recipe
 
-    chosen = read_recipe(recipe, parse_assignments(settings or []))
+    changes = parse_assignments(settings or [])
+    is_sampled = sample_run.is_sampled(recipe)
+    chosen = sample_run.read_sampled(recipe, changes) if is_sampled else read_recipe(recipe, changes)
     folder = out or Path("runs") / Path(recipe).stem
     if dry_run:
-        chosen.setup()
+        if isinstance(chosen, Recipe):
+            chosen.setup()
         _describe(chosen.to_dict(), seed, as_json)
         return
-    from weft.training.stream_run import train as train_recipe
-
     with output.progress(f"training {chosen.name}"):
-        found = train_recipe(
-            chosen,
-            folder,
-            seed=seed,
-            device=device,
-            start=start,
-            is_resumed=resume,
-            on_progress=_Reporter(),
-            on_notice=output.note,
-        )
+        found = _trained(chosen, folder, seed, device, start, resume)
     if as_json:
         fields = {
             "run": found.run,
@@ -75,7 +70,40 @@ def train(
         f"{found.run}: {found.samples:,} samples in {output.duration(found.seconds)} "
         f"({output.duration(found.cpu_seconds)} of processor time), best mean reward {output.number(found.best)}"
     )
-    output.next_command(f"weft evaluate {chosen.scenario} -s {found.run}@best,heavy-last-1 --seeds 8")
+    if isinstance(chosen, Recipe):
+        output.next_command(f"weft evaluate {chosen.scenario} -s {found.run}@best,heavy-last-1 --seeds 8")
+    else:
+        output.next_command(f"weft schedule FILE --scheduler {found.run}@best --samples 64")
+
+
+def _trained(
+    chosen: Recipe | SampleRecipe, folder: Path, seed: int, device: str, start: str | None, resume: bool
+) -> Outcome:
+    """Train either kind of recipe, saying how it goes."""
+    from weft.training import sample_run, stream_run
+    from weft.training.recipes import Recipe
+
+    if isinstance(chosen, Recipe):
+        return stream_run.train(
+            chosen,
+            folder,
+            seed=seed,
+            device=device,
+            start=start,
+            is_resumed=resume,
+            on_progress=_Reporter(),
+            on_notice=output.note,
+        )
+    return sample_run.train(
+        chosen,
+        folder,
+        seed=seed,
+        device=device,
+        start=start,
+        is_resumed=resume,
+        on_progress=_Reporter(),
+        on_notice=output.note,
+    )
 
 
 def _describe(recipe: dict[str, object], seed: int, as_json: bool) -> None:

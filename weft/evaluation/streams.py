@@ -128,7 +128,7 @@ def _learned(name: str) -> Learned:
     from weft.policies.forward import MlpPolicy
 
     weights, card = load_policy(name)
-    shape = card.architecture
+    shape = card.perceptron
     return Learned(
         MlpPolicy(weights, shape, card),
         name,

@@ -64,7 +64,7 @@ class MlpPolicy:
     def load(cls, path: str | Path) -> MlpPolicy:
         """The policy of a weights file or its card."""
         weights, card = load_policy(path)
-        return cls(weights, card.architecture, card)
+        return cls(weights, card.perceptron, card)
 
     def decide(
         self,
