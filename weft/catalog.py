@@ -54,6 +54,8 @@ PLANNERS: dict[str, Entry] = {
     "tabu": Entry("weft.schedulers.tabu:Tabu", "tabu search on device orders; job shops, tasks with given devices", True),
     "search": Entry("weft.schedulers.search:Search", "improves priorities, devices and copies until the limit", True),
     "exact": Entry("weft.schedulers.exact:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True),
+    "oneshot": Entry("weft.policies.oneshot:OneShot", "learned priorities and devices in one pass, best of --samples draws"),
+    "oneshot+search": Entry("weft.policies.oneshot:OneShotSearch", "oneshot, then tabu or local search from its best", True),
     "auto": Entry("weft.schedulers.auto:Auto", "the best of all of these for the time there is", True),
 }
 
@@ -91,6 +93,11 @@ POLICIES: dict[str, Entry] = {
         "weft/policies/zoo/conditional-ppo.json", "PPO policy trained on the conditional stream"
     ),
     "ppo": Entry("weft/policies/zoo/conditional-ppo.json", "the same, by its short name"),
+    "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
+    "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner under capacities"),
+    "workflows-oneshot": Entry(
+        "weft/policies/zoo/workflows-oneshot.json", "one-shot planner of workflows with transfers"
+    ),
 }
 """Policies that ship: name to card, relative to the package's parent."""
 

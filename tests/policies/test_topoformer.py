@@ -13,7 +13,7 @@ from weft.model.generate import generate
 from weft.model.problem import Problem
 from weft.policies import encoder as encoder_module
 from weft.policies.checkpoint import Card, load_policy, save_policy
-from weft.policies.encoder import Encoder, pooled_lists, relation_table
+from weft.policies.encoder import Encoder, lists_of, pooled_lists, relation_table, resource_lists
 from weft.policies.encoder_shape import DEFAULT_HEADS, PAPER_RELATIONS, RELATIONS, EncoderShape
 from weft.policies.topoformer import Topoformer, batch_of, relation
 
@@ -83,6 +83,14 @@ def test_relation_is_the_same_in_torch(name: str):
     table = relation(batch_of([found], small_shape(), CPU), name)[0].numpy()
     assert (table[: found.num_tasks, : found.num_tasks] == relation_table(found, name)).all()
     assert not table[found.num_tasks :].any() and not table[:, found.num_tasks :].any()
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_lists_of_a_resource_are_its_table(kind: str):
+    found = view(PROBLEMS[kind])
+    wanted = lists_of(relation_table(found, "resource"))
+    for mine, theirs in zip(resource_lists(found.resource), wanted, strict=True):
+        assert (mine == theirs).all()
 
 
 def test_pooled_relations_are_exact_where_every_level_has_one_task(monkeypatch: pytest.MonkeyPatch):

@@ -82,6 +82,20 @@ def lists_of(table: Bools) -> Lists:
     return Lists(pointer, np.nonzero(table)[1].astype(np.int64), np.zeros(0, np.int64))
 
 
+def resource_lists(resource: Ints) -> Lists:
+    """The tasks of the same resource as lists."""
+    members = np.argsort(resource, kind="stable")
+    count = np.bincount(resource)
+    size, first = count[resource], (np.cumsum(count) - count)[resource]
+    pointer = np.concatenate([[0], np.cumsum(size)])
+    columns = members[np.arange(pointer[-1]) - np.repeat(pointer[:-1] - first, size)]
+    return Lists(pointer, columns, np.zeros(0, np.int64))
+
+
+def _share_of_pairs(resource: Ints) -> float:
+    return float((np.bincount(resource) ** 2).sum()) / max(len(resource), 1) ** 2
+
+
 def pooled_lists(view: TaskView, name: str) -> Lists:
     """What stands for a relation in a graph too large for tables."""
     n = view.num_tasks
@@ -157,8 +171,10 @@ class Encoder:
         return TaskScores(wide[:, 0].copy(), wide[:, 1].copy(), np.ascontiguousarray(bias, np.float64))
 
     def _look(self, view: TaskView, name: str) -> Lists | Bools:
-        if view.num_tasks > DENSE_LIMIT:
+        if view.num_tasks > DENSE_LIMIT or name in ("successors", "predecessors"):
             return pooled_lists(view, name)
+        if name == "resource" and _share_of_pairs(view.resource) <= DENSE_SHARE:
+            return resource_lists(view.resource)
         table = relation_table(view, name)
         return table if table.mean() > DENSE_SHARE else lists_of(table)
 

@@ -29,7 +29,7 @@ from weft.schedulers.tabu import Tabu, improve
 from weft.sim.placing import draw_placements
 from weft.sim.planning import list_order, place_all
 from weft.sim.random import new_state
-from weft.sim.sampling import Scores, draw_schedules, new_drawn
+from weft.sim.sampling import Scores, can_hold, draw_schedules, new_drawn
 from weft.sim.timeline import clear, new_timeline, rows_of
 
 ZOO = Path(__file__).parent / "zoo"
@@ -82,7 +82,7 @@ def shipped(decoder: Decoder) -> str:
     kind = "graphs"
     if decoder.by_finish:
         kind = "workflows"
-    elif decoder.is_active_possible:
+    elif not can_hold(decoder.a) and (decoder.pools.num_choices == 1).all():
         kind = "jobshop"
     path = ZOO / f"{kind}-oneshot.json"
     if not path.exists():
@@ -120,7 +120,7 @@ class OneShot:
         if not problem.num_tasks:
             return decoder.schedule(np.zeros(0))
         policy = load(self.weights or shipped(decoder))
-        view = view_of(decoder.a)
+        view = view_of(decoder.a, has_pairs=decoder.by_finish)
         with np.errstate(all="ignore"):
             found = policy.encoder.scores(view)
         if not all(np.isfinite(column).all() for column in found):
@@ -182,9 +182,7 @@ class _Ordering:
     def __init__(
         self, problem: Problem, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores
     ) -> None:
-        a = decoder.a
-        can_hold = not bool(a.is_unary.all()) or a.capacity.shape[1] > 1
-        hold = found.hold if can_hold else np.zeros(0)
+        hold = found.hold if can_hold(decoder.a) else np.zeros(0)
         self.decoder, self.policy = decoder, policy
         self.scores = Scores(found.logit, hold, np.zeros((0, 0)), 0.0, view.group)
 

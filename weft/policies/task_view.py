@@ -74,8 +74,11 @@ class TaskView(NamedTuple):
         return len(self.features)
 
 
-def view_of(a: Arrays) -> TaskView:
-    """What there is to see of a compiled problem with at least one task."""
+def view_of(a: Arrays, *, has_pairs: bool = True) -> TaskView:
+    """What there is to see of a compiled problem with at least one task.
+
+    Without ``has_pairs`` no class is shown: enough where only the order is open.
+    """
     can = np.isfinite(a.run) & (a.class_count > 0)
     duration = _mean_run(a, can)
     level = hops(a.order, a.succ_ptr, a.succ)
@@ -85,7 +88,7 @@ def view_of(a: Arrays) -> TaskView:
     reach = descendants(a.order, a.succ_ptr, a.succ) if is_dense else np.zeros((0, 0), np.bool_)
     return TaskView(
         features=_features(a, can, duration, resource, level),
-        pairs=_pairs(a, can, duration),
+        pairs=_pairs(a, can, duration) if has_pairs else np.zeros((len(duration), 0, len(PAIR_FEATURES))),
         resource=resource,
         level=level[0],
         group=resource if is_fixed else np.zeros(len(duration), np.int64),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
+from weft.sim.arrays import Arrays
 from weft.sim.decode import Pools, Scratch, decode_list, free_device, may_use, reset
 from weft.sim.heap import pop_event, push_event
 from weft.sim.jit import inlined, kernel
@@ -40,6 +41,11 @@ class Drawn(NamedTuple):
     by_bias: Floats  # (num_samples, num_tasks * num_classes)
     start: Floats  # (num_tasks,) of the best draw
     device: Ints  # (num_tasks,) of the best draw
+
+
+def can_hold(a: Arrays) -> bool:
+    """Whether overtaking can make a difference: somewhere a task may have to wait for room."""
+    return not bool(a.is_unary.all()) or bool((a.demand[:, 1:] > 0).any())
 
 
 def new_drawn(num_samples: int, num_tasks: int, num_classes: int, *, has_gradients: bool) -> Drawn:
@@ -134,10 +140,10 @@ def _fitting_device(pools: Pools, s: Scratch, i: int) -> int:
 
 
 @inlined
-def _has_free_class(pools: Pools, s: Scratch, i: int) -> bool:
+def _has_free_class(num_choices: Ints, choices: Ints, class_free: Ints, i: int) -> bool:
     found = False
-    for q in range(pools.num_choices[i]):
-        found = found or s.class_free[pools.choices[i, q]] > 0
+    for q in range(num_choices[i]):
+        found = found or class_free[choices[i, q]] > 0
     return found
 
 
@@ -266,6 +272,8 @@ def draw_by_dispatch(
     logit, group = scores.logit, scores.group
     n = len(logit)
     waiting, ready, times, tasks = s.waiting, s.ready, s.event_time, s.event_task
+    num_choices, choices, class_free = pools.num_choices, pools.choices, s.class_free
+    succ_ptr, succ = pools.succ_ptr, pools.succ
     top = logit.max() if n > 0 else 0.0
     weight, key = np.empty(n), np.empty(n)
     walk = np.empty(n, np.int64)
@@ -286,7 +294,7 @@ def draw_by_dispatch(
     while True:
         size, kept = np.int64(0), np.int64(0)
         for k in range(num_ready):  # those whose devices are all busy stay out of the draw
-            if _has_free_class(pools, s, ready[k]):
+            if _has_free_class(num_choices, choices, class_free, ready[k]):
                 walk[size] = ready[k]
                 size += 1
             else:
@@ -330,8 +338,8 @@ def draw_by_dispatch(
                 continue
             last = max(last, now)
             _vacate(pools, s, i)
-            for e in range(pools.succ_ptr[i], pools.succ_ptr[i + 1]):
-                j = pools.succ[e]
+            for e in range(succ_ptr[i], succ_ptr[i + 1]):
+                j = succ[e]
                 waiting[j] -= 1
                 if waiting[j] == 0:
                     ready[num_ready] = j

@@ -6,6 +6,7 @@ problem, whoever asks. Imports neither torch nor the readers of files.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, fields
@@ -24,7 +25,6 @@ from weft.model.generate import (
     jobshop,
     jobshop_cluster,
     opgraph_cluster,
-    tpch_cluster,
     tpch_like,
 )
 from weft.model.problem import Objective, Problem
@@ -34,6 +34,8 @@ from weft.schedulers.rules import has_transfers
 from weft.sim.arrays import Arrays, compile_problem
 
 GENERATORS = ("jobshop", "opgraph", "tpch", "workflow")
+LARGEST_STAGE = 600
+"""No stage of a generated query needs more slots."""
 AHEAD = 3
 """Batches that workers prepare in advance."""
 Rng = np.random.Generator
@@ -105,7 +107,7 @@ class Source:
         if self.generator == "jobshop":
             return Problem(jobshop(*size, seed=seed), jobshop_cluster(size[1]), alone)
         if self.generator == "tpch":
-            return Problem(tpch_like(*size, seed=seed), tpch_cluster(), alone)
+            return Problem(tpch_like(*size, seed=seed), query_pool(rng, size[0]), alone)
         family = self.families[int(rng.integers(len(self.families)))]
         if self.generator == "opgraph":
             return Problem(generate(f"opgraph-{family}", *size, seed=seed), opgraph_cluster(), alone)
@@ -119,6 +121,12 @@ class Source:
 
 def _tupled(value: object) -> object:
     return tuple(_tupled(part) for part in value) if isinstance(value, list) else value
+
+
+def query_pool(rng: Rng, num_queries: int) -> Cluster:
+    """A pool that a mix of queries keeps as busy as the 6000 slots of the study keep 50 to 150."""
+    slots = max(LARGEST_STAGE, round(num_queries * rng.uniform(40.0, 160.0)))
+    return Cluster.uniform([DeviceClass("pool", slots=slots)], [1], name="pool")
 
 
 def random_cluster(rng: Rng, num_devices: int) -> Cluster:
@@ -146,18 +154,13 @@ class Instance(NamedTuple):
     has_copies: bool
     """Whether tasks may run again elsewhere."""
 
-    @property
-    def can_hold(self) -> bool:
-        """Whether overtaking can make a difference: somewhere tasks share a device."""
-        return not bool(self.a.is_unary.all()) or self.a.capacity.shape[1] > 1
-
 
 def prepared(problem: Problem) -> Instance:
     """Lay a problem out."""
     a = compile_problem(problem)
     moves = has_transfers(a)
     copies = problem.objective.copies and moves
-    return Instance(a, view_of(a), lower_bound(problem).value or 1.0, moves, copies)
+    return Instance(a, view_of(a, has_pairs=moves), lower_bound(problem).value or 1.0, moves, copies)
 
 
 Group = list[Instance]
@@ -173,6 +176,18 @@ def draw_group(sources: Sequence[Source], seed: int, split: str, number: int, si
     return [prepared(source.of_size(chosen, rng, split)) for _ in range(size)]
 
 
+def _workers(sources: Sequence[Source], count: int) -> ProcessPoolExecutor:
+    """Processes that prepare problems, once the kernels are compiled here for all of them."""
+    for source in sources:
+        prepared(source.problem(np.random.default_rng(0), "validation"))
+    return ProcessPoolExecutor(count, get_context("spawn"), _ignore_interrupts)
+
+
+def _ignore_interrupts() -> None:
+    """Let the learner finish its update when a person interrupts it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class Feed:
     """Batches of groups by number, prepared ahead by worker processes where there are some."""
 
@@ -181,7 +196,7 @@ class Feed:
     ) -> None:
         self._sources, self._seed = tuple(sources), seed
         self._num_groups, self._group_size = num_groups, group_size
-        self._pool = ProcessPoolExecutor(workers, get_context("spawn")) if workers else None
+        self._pool = _workers(self._sources, workers) if workers else None
         self._waiting: dict[int, Future[Group]] = {}
         self._last: tuple[int, list[Group]] = (-1, [])
 

@@ -27,7 +27,7 @@ from weft.sim.decode import decode_list, new_scratch, pools_of
 from weft.sim.placing import draw_placements
 from weft.sim.planning import list_order, place_all
 from weft.sim.random import new_state
-from weft.sim.sampling import Drawn, Scores, draw_schedules, new_drawn
+from weft.sim.sampling import Drawn, Scores, can_hold, draw_schedules, new_drawn
 from weft.sim.timeline import clear, new_timeline
 from weft.training.instances import Feed, Group, Instance, Source, draw_group
 from weft.training.metrics import Metric
@@ -42,7 +42,7 @@ class Pull(NamedTuple):
     """Where the cost of one problem's schedules pulls its scores, and what they cost."""
 
     by_score: Floats  # (num_tasks, 2)
-    by_bias: Floats  # (num_tasks, num_classes)
+    by_bias: Floats  # (num_tasks, num_classes), or (num_tasks, 0) where only the order is open
     mean: float
     """Mean makespan over the bound."""
     best: float
@@ -60,7 +60,7 @@ def scores_of(instance: Instance, score: Floats, bias: Floats, spread: float) ->
     return Scores(
         logit=np.ascontiguousarray(score[:n, 0], np.float64),
         hold=np.ascontiguousarray(
-            score[:n, 1] if instance.can_hold and not moves else score[:0, 1], np.float64
+            score[:n, 1] if can_hold(instance.a) and not moves else score[:0, 1], np.float64
         ),
         bias=np.ascontiguousarray(bias[:n, :num_classes] * scale, np.float64) if moves else np.zeros((0, 0)),
         spread=float(spread * scale),
@@ -71,7 +71,8 @@ def scores_of(instance: Instance, score: Floats, bias: Floats, spread: float) ->
 def draw(instance: Instance, scores: Scores, samples: int, by_list: bool, key: tuple[int, ...]) -> Drawn:
     """Schedules of one problem with the gradients of their log-probabilities."""
     a = instance.a
-    drawn = new_drawn(samples, *a.run.shape, has_gradients=True)
+    num_classes = a.run.shape[1] if instance.has_transfers else 0
+    drawn = new_drawn(samples, len(a.run), num_classes, has_gradients=True)
     if instance.has_transfers:
         extra = len(a.release) if instance.has_copies else 0
         t, kept = new_timeline(a, extra), new_timeline(a, extra)
@@ -108,7 +109,7 @@ def advantages(cost: Floats, config: SampleConfig) -> Floats:
 
 def pull(instance: Instance, drawn: Drawn, config: SampleConfig) -> Pull:
     """The gradient of the loss by the scores of one problem."""
-    n, num_classes = instance.a.run.shape
+    n = len(instance.a.run)
     weight = np.zeros(len(drawn.makespan))
     if config.mode != "label":
         weight += advantages(drawn.makespan, config) / len(weight)
@@ -116,7 +117,7 @@ def pull(instance: Instance, drawn: Drawn, config: SampleConfig) -> Pull:
     weight[int(drawn.makespan.argmin())] -= label / n
     by_score = np.stack([weight @ drawn.by_logit, weight @ drawn.by_hold], axis=1)
     relative = drawn.makespan / instance.bound
-    by_bias = (weight @ drawn.by_bias).reshape(n, num_classes) * instance.view.scale
+    by_bias = (weight @ drawn.by_bias).reshape(n, -1) * instance.view.scale
     return Pull(by_score, by_bias, float(relative.mean()), float(relative.min()))
 
 
