@@ -56,6 +56,8 @@ PLANNERS: dict[str, Entry] = {
     "tabu": Entry("weft.schedulers.tabu:Tabu", "tabu search on device orders; job shops, tasks with given devices", True),
     "search": Entry("weft.schedulers.search:Search", "improves priorities, devices and copies until the limit", True),
     "exact": Entry("weft.schedulers.exact:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True),
+    "oneshot": Entry("weft.policies.oneshot:OneShot", "learned priorities and devices in one pass, best of --samples draws"),
+    "oneshot+search": Entry("weft.policies.oneshot:OneShotSearch", "oneshot, then tabu or local search from its best", True),
     "auto": Entry("weft.schedulers.auto:Auto", "the best of all of these for the time there is", True),
 }
 
@@ -112,6 +114,11 @@ POLICIES: dict[str, Entry] = {
         "weft/policies/zoo/conditional-ppo.json", "PPO policy trained on the conditional stream"
     ),
     "ppo": Entry("weft/policies/zoo/conditional-ppo.json", "the same, by its short name"),
+    "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
+    "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner under capacities"),
+    "workflows-oneshot": Entry(
+        "weft/policies/zoo/workflows-oneshot.json", "one-shot planner of workflows with transfers"
+    ),
 }
 """Policies that ship: name to card, relative to the package's parent."""
 
@@ -123,12 +130,22 @@ def policy_file(name: str) -> str | None:
     return str(Path(__file__).resolve().parent.parent / POLICIES[name].target)
 
 
+def is_weights(name: str) -> bool:
+    """Whether a name means weights: their file or card, or the folder of a run."""
+    is_file = name.endswith((".json", ".safetensors", "@best", "@last"))
+    return is_file or os.path.isfile(os.path.join(name, "best.json"))
+
+
 def planner(name: str) -> Planner:
-    """The planner of this name; a path to a TOML file is a mix of rules."""
+    """The planner of this name; a TOML file is a mix of rules, weights or a run plan in one shot."""
     if name.endswith(".toml"):
         rules = importlib.import_module("weft.schedulers.rules")
         mixed: Planner = rules.Rule(rules.read_mix(name))
         return mixed
+    weights = policy_file(name) or (name if is_weights(name) else None)
+    if weights is not None:
+        learned: Planner = importlib.import_module("weft.policies.oneshot").OneShot(weights)
+        return learned
     if name not in PLANNERS:
         close = difflib.get_close_matches(name, PLANNERS, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

@@ -27,6 +27,7 @@ from weft.schedulers.base import Limit
 EFFORT = 4
 TIES_BY_INDEX = {
     "random": "draws by index",
+    "oneshot": "draws by index",
     "peft": "tasks before the exit often share an optimistic cost, all exits have none",
     "fifo-deft": "tasks that become ready together go in index order",
     "mopnr": "counts operations, whatever their times",
@@ -42,7 +43,7 @@ PROPERTY = settings(
 )
 
 
-SLOW = {"exact": 25, "auto": 50}
+SLOW = {"exact": 25, "auto": 50, "oneshot": 50, "oneshot+search": 50}
 """Planners that take milliseconds even on tiny problems get fewer examples."""
 
 

@@ -88,10 +88,7 @@ def bench(
     groups: Annotated[
         list[str] | None, typer.Option("--groups", "-g", metavar="A,B", help="Only these groups.")
     ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option("--samples", metavar="N", min=1, help="Schedules per instance; the same as --effort."),
-    ] = None,
+    samples: opt.Samples = None,
     budget: opt.Budget = None,
     effort: opt.Effort = None,
     seed: opt.Seed = 0,
@@ -109,7 +106,7 @@ def bench(
     """Measure a scheduler on a benchmark set, gap to the best known."""
     from weft.evaluation.instances import suite
 
-    limit = (opt.parse_duration(budget), _effort(effort, samples))
+    limit = (opt.parse_duration(budget), opt.efforts(effort, samples))
     settings = Settings(name, scheduler or default_scheduler(name), seed, *limit)
     if check not in ("auto", "all"):
         raise InputError(f"expected auto or all, got {check!r}", field="--check")
@@ -123,12 +120,6 @@ def bench(
         output.next_command("weft schedulers")
     if any(row.valid is False for row in rows):
         raise typer.Exit(NOT_VALID)
-
-
-def _effort(effort: int | None, samples: int | None) -> int | None:
-    if effort is not None and samples is not None:
-        raise InputError("give --samples or --effort, not both", field="--samples")
-    return samples if effort is None else effort
 
 
 def default_scheduler(name: str) -> str:

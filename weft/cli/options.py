@@ -31,6 +31,10 @@ Effort = Annotated[
     int | None,
     typer.Option("--effort", metavar="N", min=1, help="Evaluations for a search. Repeats exactly."),
 ]
+Samples = Annotated[
+    int | None,
+    typer.Option("--samples", metavar="N", min=1, help="Schedules to draw; the same as --effort."),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="S", min=0, help="Seed of everything random.")]
 Copies = Annotated[
     bool, typer.Option("--copies/--no-copies", help="Whether a task may run more than once (duplication).")
@@ -48,6 +52,13 @@ def parse_duration(text: str | None, field: str = "--budget") -> float | None:
     if match is None or match[2] not in _UNITS:
         raise InputError(f"expected a time such as 2s, 500ms or 1m, got {text!r}", field=field)
     return float(match[1]) * _UNITS[match[2]]
+
+
+def efforts(effort: int | None, samples: int | None) -> int | None:
+    """The one of two spellings that was given."""
+    if effort is not None and samples is not None:
+        raise InputError("give --samples or --effort, not both", field="--samples")
+    return samples if effort is None else effort
 
 
 def check_chart(path: Path | None, field: str, what: str = "a Gantt chart") -> None:

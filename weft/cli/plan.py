@@ -52,6 +52,7 @@ def schedule(
     cluster: opt.Cluster = None,
     scheduler: opt.Scheduler = "heft",
     ccr: opt.Ccr = None,
+    samples: opt.Samples = None,
     budget: opt.Budget = None,
     effort: opt.Effort = None,
     seed: opt.Seed = 0,
@@ -79,6 +80,7 @@ def schedule(
     output.check_folder(out)
     output.check_folder(gantt)
     opt.check_chart(gantt, "--gantt")
+    effort = opt.efforts(effort, samples)
     result = make(load(file, cluster, ccr, copies), scheduler, seed, seconds, effort)
     valid = is_valid(result.schedule)
     if out is not None:

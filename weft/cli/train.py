@@ -12,10 +12,12 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.training.recipes import Recipe
     from weft.training.run import Outcome, Progress
+    from weft.training.sample_run import SampleRecipe
 
 
 def train(
@@ -51,21 +53,44 @@ def train(
 ) -> None:
     """Train a policy; resumes after an interruption."""
     from weft.scenarios import parse_assignments
-    from weft.training.recipes import read_recipe
+    from weft.training import sample_run
+    from weft.training.recipes import Recipe, read_recipe
 
-    chosen = read_recipe(recipe, parse_assignments(settings or []))
+    changes = parse_assignments(settings or [])
+    is_sampled = sample_run.is_sampled(recipe)
+    chosen = sample_run.read_sampled(recipe, changes) if is_sampled else read_recipe(recipe, changes)
     folder = out or Path("runs") / Path(recipe).stem
     if dry_run:
-        chosen.setup()
+        if isinstance(chosen, Recipe):
+            chosen.setup()
         _describe(chosen.to_dict(), seed, as_json)
         return
     if seeds is not None:
+        if not isinstance(chosen, Recipe):
+            raise InputError(f"expected --seed: {recipe} trains one seed at a time", field="seeds")
         _train_group(chosen, folder, seeds, workers, device, start, as_json)
         return
-    from weft.training.stream_run import train as train_recipe
-
     with output.progress(f"training {chosen.name}"):
-        found = train_recipe(
+        found = _trained(chosen, folder, seed, device, start, resume)
+    if as_json:
+        output.emit(output.document("train", seed, asdict(found)))
+        return
+    _show(found, chosen)
+    if isinstance(chosen, Recipe):
+        output.next_command(f"weft evaluate {chosen.scenario} -s {found.run}@best,heavy-last-1 --seeds 8")
+    else:
+        output.next_command(f"weft schedule FILE --scheduler {found.run}@best --samples 64")
+
+
+def _trained(
+    chosen: Recipe | SampleRecipe, folder: Path, seed: int, device: str, start: str | None, resume: bool
+) -> Outcome:
+    """Train either kind of recipe, saying how it goes."""
+    from weft.training import sample_run, stream_run
+    from weft.training.recipes import Recipe
+
+    if isinstance(chosen, Recipe):
+        return stream_run.train(
             chosen,
             folder,
             seed=seed,
@@ -75,11 +100,16 @@ def train(
             on_progress=_Reporter(),
             on_notice=output.note,
         )
-    if as_json:
-        output.emit(output.document("train", seed, asdict(found)))
-        return
-    _show(found)
-    output.next_command(f"weft evaluate {chosen.scenario} -s {found.run}@best,heavy-last-1 --seeds 8")
+    return sample_run.train(
+        chosen,
+        folder,
+        seed=seed,
+        device=device,
+        start=start,
+        is_resumed=resume,
+        on_progress=_Reporter(),
+        on_notice=output.note,
+    )
 
 
 def _train_group(
@@ -95,17 +125,19 @@ def _train_group(
         output.emit(output.document("train", numbers[0], {"run": str(folder), "runs": runs}))
         return
     for one in found:
-        _show(one)
+        _show(one, recipe)
     output.next_command(f"weft evaluate {recipe.scenario} -s {folder},heavy-last-1 --seeds 8")
 
 
-def _show(found: Outcome) -> None:
+def _show(found: Outcome, recipe: Recipe | SampleRecipe) -> None:
+    from weft.training.recipes import Recipe
+
     took = f"{output.duration(found.seconds)} ({output.duration(found.cpu_seconds)} of processor time)"
-    best = (
-        ""
-        if found.best is None
-        else f", best policy {-found.best:+.2f} % against the best rules in validation"
-    )
+    best = ""
+    if found.best is not None and isinstance(recipe, Recipe):
+        best = f", best policy {-found.best:+.2f} % against the best rules in validation"
+    elif found.best is not None:
+        best = f", best mean reward {output.number(found.best)}"
     output.say(f"{found.run}: {found.samples:,} samples in {took}{best}")
 
 

@@ -12,11 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
+from weft.policies import encoder_shape
+from weft.policies.encoder_shape import EncoderShape
 from weft.policies.graph_architecture import GraphArchitecture
 from weft.policies.tensors import Array, decode_tensors, encode_tensors, read_bytes, sha256, write_atomic
 
@@ -28,6 +31,17 @@ MAX_WIDTH = 65_536
 
 Floats32 = npt.NDArray[np.float32]
 Weights = dict[str, Floats32]
+
+
+class Shape(Protocol):
+    """The shape of any net: what a card describes and weights are checked against."""
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """Fields of a card that name parts of the net, with their sizes."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every tensor, in order."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,12 @@ class Architecture:
                 f"expected true or false, got {self.is_autoregressive!r}", field="is_autoregressive"
             )
 
+    @property
+    def labels(self) -> dict[str, int]:
+        """Fields of a card that name parts of this, with their sizes."""
+        sizes = dict.fromkeys(("features", "scales", "ranges"), self.num_features)
+        return sizes | {"heads": self.num_heads, "choices": self.num_choices}
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every tensor, in order."""
         num_logits = self.num_heads * self.num_choices
@@ -99,7 +119,7 @@ class Card:
 
     name: str
     algorithm: str
-    architecture: Architecture | GraphArchitecture
+    architecture: Architecture | GraphArchitecture | EncoderShape
     feature_version: str = ""
     """Which layout of the observation the policy was trained on, e.g. ``queue/1``; empty: not recorded."""
     features: tuple[str, ...] = ()
@@ -118,22 +138,26 @@ class Card:
     """Hash of the weights file."""
 
     def __post_init__(self) -> None:
-        shape = self.architecture
-        wanted = {"features": shape.num_features, "scales": shape.num_features, "ranges": shape.num_features}
-        wanted |= {"heads": shape.num_heads, "choices": shape.num_choices}
-        for name, size in wanted.items():
+        for name, size in self.architecture.labels.items():
             found = len(getattr(self, name))
             if found not in (0, size):
                 raise InputError(f"expected {size} entries as in the architecture, got {found}", field=name)
+
+    @property
+    def perceptron(self) -> Architecture:
+        """The architecture of a dispatching policy; a planner's card is refused."""
+        if isinstance(self.architecture, EncoderShape):
+            raise InputError(f"{self.name} plans whole graphs: it is no dispatcher", field="architecture")
+        if isinstance(self.architecture, GraphArchitecture):
+            raise InputError(f"{self.name} is a graph net, no perceptron", field="architecture")
+        return self.architecture
 
     def to_json(self) -> str:
         """The card as it is stored."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=2, allow_nan=False) + "\n"
 
 
-def check_weights(
-    tensors: Mapping[str, Array], architecture: Architecture | GraphArchitecture, file: str | None = None
-) -> Weights:
+def check_weights(tensors: Mapping[str, Array], architecture: Shape, file: str | None = None) -> Weights:
     """The tensors in the order of the architecture, if names, shapes, dtypes and values are right."""
     shapes = architecture.shapes()
     for name in tensors:
@@ -241,10 +265,15 @@ def _card(document: Mapping[str, object]) -> Card:
     )
 
 
-def _architecture(value: object) -> Architecture | GraphArchitecture:
+def _architecture(value: object) -> Architecture | GraphArchitecture | EncoderShape:
     known = _mapping(value, "architecture")
     if "net" in known:
         return _graph_architecture(known)
+    if known.get("kind") == encoder_shape.KIND:
+        try:
+            return EncoderShape.read(known)
+        except InputError as error:
+            raise InputError(error.message, field=f"architecture.{error.field}") from None
     hidden = known.get("hidden")
     if not isinstance(hidden, list):
         raise InputError(f"expected a list of widths, got {hidden!r}", field="architecture.hidden")

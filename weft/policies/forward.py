@@ -68,9 +68,7 @@ class MlpPolicy:
     def load(cls, path: str | Path) -> MlpPolicy:
         """The policy of a weights file or its card."""
         weights, card = load_policy(path)
-        if not isinstance(card.architecture, Architecture):
-            raise InputError("expected a multi-layer perceptron", file=str(path), field="architecture")
-        return cls(weights, card.architecture, card)
+        return cls(weights, card.perceptron, card)
 
     def decide(
         self,

@@ -70,6 +70,12 @@ class GraphArchitecture:
         """0: as many as the problem has kinds, and idling."""
         return 0
 
+    @property
+    def labels(self) -> dict[str, int]:
+        """Fields of a card that name parts of this, with their sizes."""
+        sizes = dict.fromkeys(("features", "scales", "ranges"), self.num_features)
+        return sizes | {"heads": self.num_heads, "choices": self.num_choices}
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every tensor, in order."""
         h = self.hidden

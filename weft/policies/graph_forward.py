@@ -129,7 +129,7 @@ def policy_of(weights: Mapping[str, Array], card: Card) -> MlpPolicy | GraphPoli
     """The policy that a card describes."""
     if isinstance(card.architecture, GraphArchitecture):
         return GraphPolicy(weights, card.architecture, card)
-    return MlpPolicy(weights, card.architecture, card)
+    return MlpPolicy(weights, card.perceptron, card)
 
 
 def _first_log(values: Floats32) -> Floats32:

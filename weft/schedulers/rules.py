@@ -91,7 +91,10 @@ class Decoder:
             if hold is None:
                 hold = np.full(len(priority) if decoder == WAIT else 0, True)
             decode_list(self.pools, self.scratch, priority, hold)
-        start, device = self.scratch.start.copy(), self.scratch.device.copy()
+        return self.placed(self.scratch.start.copy(), self.scratch.device.copy())
+
+    def placed(self, start: Floats, device: Ints) -> Schedule:
+        """The schedule with these starts and devices, one of each per task."""
         finish = start + self.a.run[np.arange(len(start)), self.a.device_class[device]]
         tasks = np.arange(len(start), dtype=np.int32)
         return Schedule(self.problem, tasks, device.astype(np.int32), start, finish)

@@ -55,11 +55,12 @@ class Meter:
 
 
 class Search:
-    """Local search from the best of the cheap planners."""
+    """Local search from the best of the cheap planners, and from ``start`` where one is given."""
 
     name = "search"
 
-    def __init__(self) -> None:
+    def __init__(self, start: Schedule | None = None) -> None:
+        self.start = start
         self.note = ""
 
     def supports(self, problem: Problem) -> str | None:
@@ -77,7 +78,7 @@ class Search:
         notes = []
         for kind, share in _searches(decoder, limit.is_repeatable):
             meter = Meter(_part(limit, share), DEFAULT_EFFORT)
-            searcher = kind(problem, decoder, meter, seed, floor * (1 + 1e-12))
+            searcher = kind(problem, decoder, meter, seed, floor * (1 + 1e-12), self.start)
             found = searcher.run()
             notes.append(searcher.note)
             best = found if best is None or found.makespan < best.makespan else best
@@ -116,6 +117,7 @@ class _ListSearch:
     meter: Meter
     seed: int
     floor: float
+    start: Schedule | None
     note: str = ""
 
     def run(self) -> Schedule:
@@ -132,15 +134,17 @@ class _ListSearch:
         """Every rule with and without holds, best first, distinct makespans."""
         features = Features(self.problem, self.decoder.a, self.seed)
         starts = []
-        for mix in RULES.values():
-            column = mix.priority(features)
+        columns = [mix.priority(features) for mix in RULES.values()]
+        if self.start is not None:
+            columns.append(list_of(self.start)[0])
+        for column in columns:
             size = float(np.abs(column).max(initial=0.0)) or 1.0
             for decoder in (WAIT, "backfill"):
                 value = float(self.decoder.makespans(column[None, :] / size, decoder)[0])
                 starts.append((value, column / size, np.full(len(column), decoder == WAIT)))
         starts.sort(key=lambda start: start[0])
         self.meter.used += len(starts)
-        self.note = f"best rule {starts[0][0]:.6g}"
+        self.note = f"best start {starts[0][0]:.6g}"
         distinct: list[tuple[float, Floats, np.ndarray]] = []
         for start in starts:
             if all(start[0] != other[0] for other in distinct):
@@ -192,6 +196,7 @@ class _DeviceSearch:
     meter: Meter
     seed: int
     floor: float
+    start: Schedule | None
     note: str = ""
 
     def run(self) -> Schedule:
@@ -227,6 +232,10 @@ class _DeviceSearch:
             for weight in (0.25, 0.5, 1.0):
                 name = f"heft+{weight:g}oct{suffix}"
                 starts.append(_Start(np.inf, name, rank, free, weight * table, duplicate))
+        if self.start is not None:
+            priority, forced = list_of(self.start)
+            copied = bool(self.start.num_copies)
+            starts.insert(0, _Start(np.inf, "given", priority, forced, NO_BIAS, copied))
         is_time_left = self.meter.limit.left() > 0
         if is_time_left and len(rank) * len(a.device_class) <= LOOKAHEAD_LIMIT:
             plan = Lookahead().plan(self.problem)

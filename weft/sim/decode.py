@@ -115,7 +115,7 @@ def _make_ready(ready: Ints, size: int, priority: Floats, i: int) -> int:
 
 
 @inlined
-def _free_device(
+def free_device(
     i: int,
     first: int,
     last: int,
@@ -141,7 +141,7 @@ def _free_device(
 
 
 @inlined
-def _may_use(i: int, first: int, last: int, class_devices: Ints, allowed: Bools, job: Ints) -> bool:
+def may_use(i: int, first: int, last: int, class_devices: Ints, allowed: Bools, job: Ints) -> bool:
     """Whether the job of task i may use one of ``class_devices[first:last]``."""
     found = allowed.shape[0] == 0
     for k in range(first, last):
@@ -150,7 +150,7 @@ def _may_use(i: int, first: int, last: int, class_devices: Ints, allowed: Bools,
 
 
 @inlined
-def _reset(pools: Pools, s: Scratch) -> None:
+def reset(pools: Pools, s: Scratch) -> None:
     for p in range(len(pools.device_class)):
         for r in range(s.free.shape[1]):
             s.free[p, r] = pools.capacity[p, r] * (1.0 + SLACK)
@@ -200,7 +200,7 @@ def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> floa
     class_free, is_held, free, starts, devices = s.class_free, s.is_held, s.free, s.start, s.device
     n = len(priority)
     has_holds = len(hold) > 0
-    _reset(pools, s)
+    reset(pools, s)
     num_ready, num_events, num_free = np.int64(0), np.int64(0), np.int64(len(device_class))
     for i in range(n):
         waiting[i] = pools.num_preds[i]
@@ -226,7 +226,7 @@ def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> floa
             for q in range(num_choices[i]):
                 c = choices[i, q]
                 if class_free[c] > 0 and not is_held[c]:
-                    p = _free_device(
+                    p = free_device(
                         i, class_ptr[c], class_ptr[c + 1], class_devices, free, demand, allowed, job
                     )
                     if p >= 0:
@@ -238,7 +238,7 @@ def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> floa
                     held_any = True
                     for q in range(num_choices[i]):
                         c = choices[i, q]
-                        if _may_use(i, class_ptr[c], class_ptr[c + 1], class_devices, allowed, job):
+                        if may_use(i, class_ptr[c], class_ptr[c + 1], class_devices, allowed, job):
                             is_held[c] = True
                 continue
             for r in range(free.shape[1]):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.model.graph import Floats
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_kernel as kernel
 from weft.sim.random import keyed_uniform
 
 if TYPE_CHECKING:

@@ -142,18 +142,26 @@ def read_recipe(name: str, changes: Mapping[str, object] | None = None) -> Recip
 
     A change names a parameter of the learner, of the scenario, of what is seen, or a top-level key.
     """
-    file = name if name.endswith(".toml") else None
+    try:
+        return _recipe(_changed(_extended(read_document(name)), changes or {}))
+    except InputError as error:
+        raise error.at(file=_file_of(name)) from None
+
+
+def read_document(name: str) -> dict[str, Any]:
+    """The table of a built-in recipe or of a TOML file, of whatever algorithm."""
+    file = _file_of(name)
     try:
         text = Path(name).read_text(encoding="utf-8") if file else recipe_text(name)
-        document = tomllib.loads(text)
+        return tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the recipe: {error}", file=file) from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"not valid TOML: {error}", file=file) from None
-    try:
-        return _recipe(_changed(_extended(document), changes or {}))
-    except InputError as error:
-        raise error.at(file=file) from None
+
+
+def _file_of(name: str) -> str | None:
+    return name if name.endswith(".toml") else None
 
 
 def _extended(document: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,125 @@
+"""The one-shot planner: repeats, improves with samples, refuses what does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from policies.planners import PROBLEMS, saved_policy
+
+from weft import catalog
+from weft.errors import InputError
+from weft.model.graph import TaskGraph
+from weft.model.problem import Problem
+from weft.model.validate import validate
+from weft.policies import oneshot
+from weft.policies.encoder import TaskScores
+from weft.policies.oneshot import OneShot, OneShotSearch
+from weft.schedulers.base import Limit
+from weft.schedulers.rules import RULES, Decoder, Features
+
+EVERY = pytest.mark.parametrize("kind", PROBLEMS)
+
+
+def makespan(card: Path, kind: str, samples: int, seed: int = 0) -> float:
+    return OneShot(str(card)).plan(PROBLEMS[kind], seed=seed, limit=Limit(effort=samples)).makespan
+
+
+@EVERY
+def test_oneshot_plans_are_valid(kind: str, tmp_path: Path):
+    card = saved_policy(tmp_path)
+    for samples in (1, 20):
+        plan = OneShot(str(card)).plan(PROBLEMS[kind], limit=Limit(effort=samples))
+        assert validate(plan) == ()
+
+
+@EVERY
+def test_oneshot_repeats_with_the_seed(kind: str, tmp_path: Path):
+    card = saved_policy(tmp_path)
+    assert makespan(card, kind, 20, seed=3) == makespan(card, kind, 20, seed=3)
+
+
+@EVERY
+def test_oneshot_with_more_samples_is_never_worse(kind: str, tmp_path: Path):
+    card = saved_policy(tmp_path)
+    found = [makespan(card, kind, samples) for samples in (1, 17, 33, 65)]
+    assert found == sorted(found, reverse=True)
+
+
+@EVERY
+def test_oneshot_search_is_never_worse_than_its_start(kind: str, tmp_path: Path):
+    card = saved_policy(tmp_path)
+    plan = OneShotSearch(str(card)).plan(PROBLEMS[kind], limit=Limit(effort=200))
+    assert validate(plan) == ()
+    assert plan.makespan <= makespan(card, kind, 25)
+
+
+def test_oneshot_says_which_weights_and_how_many_draws(tmp_path: Path):
+    planner = OneShot(str(saved_policy(tmp_path)))
+    planner.plan(PROBLEMS["shop"], limit=Limit(effort=20))
+    assert planner.note == "small, best of 20"
+
+
+def test_oneshot_keeps_to_a_budget(tmp_path: Path):
+    planner = OneShot(str(saved_policy(tmp_path)))
+    planner.plan(PROBLEMS["shop"], limit=Limit(budget=0.05))
+    assert planner.note.startswith("small, best of ")
+
+
+def test_oneshot_plans_nothing_for_no_tasks():
+    empty = Problem(TaskGraph(np.zeros(0)), PROBLEMS["workflow"].cluster)
+    assert len(OneShot().plan(empty)) == 0
+
+
+@EVERY
+def test_oneshot_with_scores_that_are_not_numbers_lets_the_best_rule_stand_in(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    card = saved_policy(tmp_path)
+    problem = PROBLEMS[kind]
+    lost = TaskScores(np.full(problem.num_tasks, np.nan), np.zeros(0), np.zeros((0, 0)))
+    monkeypatch.setattr(oneshot.Encoder, "scores", lambda self, view: lost)
+    planner, decoder = OneShot(str(card)), Decoder(problem)
+    plan = planner.plan(problem)
+    features = Features(problem, decoder.a)
+    rules = [decoder.schedule(mix.priority(features), mix.decoder).makespan for mix in RULES.values()]
+    assert plan.makespan <= min(rules)
+    assert "not finite" in planner.note and "stood in" in planner.note
+    planner.plan(problem)
+    assert oneshot.load(str(card)).fallbacks == 2
+
+
+def test_oneshot_refuses_weights_of_another_feature_version(tmp_path: Path):
+    card = saved_policy(tmp_path, version="tasks/2")
+    with pytest.raises(InputError, match="features 'tasks/2', this weft has 'tasks/1'"):
+        OneShot(str(card)).plan(PROBLEMS["shop"])
+
+
+def test_oneshot_refuses_a_dispatcher():
+    with pytest.raises(InputError, match="conditional-ppo is a dispatcher"):
+        OneShot(catalog.policy_file("ppo")).plan(PROBLEMS["shop"])
+
+
+@pytest.mark.parametrize("damage", ["cut", "altered", "other shape"])
+def test_oneshot_refuses_damaged_weights(damage: str, tmp_path: Path):
+    card = saved_policy(tmp_path)
+    weights = tmp_path / "small.safetensors"
+    data = weights.read_bytes()
+    if damage == "cut":
+        weights.write_bytes(data[:-100])
+    elif damage == "altered":
+        weights.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    else:
+        document = json.loads(card.read_text())
+        document["architecture"]["hidden"] = 25
+        card.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"SHA-256|expected shape"):
+        OneShot(str(card)).plan(PROBLEMS["shop"])
+
+
+def test_weights_are_the_name_of_a_planner(tmp_path: Path):
+    card = saved_policy(tmp_path)
+    found = catalog.schedule(PROBLEMS["shop"], str(card), effort=4)
+    assert found.schedule.makespan == makespan(card, "shop", 4)

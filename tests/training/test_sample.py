@@ -1,0 +1,184 @@
+"""The one-shot learner: its gradient, its learning, and runs that resume."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from weft.errors import InputError
+from weft.policies.checkpoint import load_policy
+from weft.training.instances import Feed, Source, draw_group
+from weft.training.metrics import read_metrics
+from weft.training.recipes import recipe_names
+from weft.training.run import Spec, open_run
+from weft.training.sample import SampleLearner, advantages, draw, pull, scores_of
+from weft.training.sample_config import MODES, SampleConfig
+from weft.training.sample_run import is_sampled, main, read_sampled
+
+SHOPS = Source("jobshop", ((4, 3), (3, 3)))
+QUERIES = Source("tpch", ((2,),))
+FLOWS = Source("workflow", ((8,),), families=("layered", "fork-join"), devices=(3, 4), ccr=(0.5, 2.0))
+HEADS = ("descendants", "ancestors", "resource", "all")
+SMALL = {
+    "updates": 6, "groups": 2, "graphs": 2, "samples": 8, "width": 16, "layers": 1, "hidden": 16,
+    "heads": HEADS, "every": 3, "validation": 4,
+}  # fmt: skip
+
+
+def learner(sources: tuple[Source, ...] = (SHOPS,), **changes: object) -> SampleLearner:
+    return SampleLearner(sources, SampleConfig(**{**SMALL, **changes}), seed=1, threads=1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("source", [SHOPS, QUERIES, FLOWS], ids=lambda source: source.generator)
+def test_update_changes_every_part_that_matters(source: Source, mode: str):
+    one = learner((source,), mode=mode)
+    before = one.net.weights()
+    row = one.step()
+    after = one.net.weights()
+    moved = {name for name in before if (before[name] != after[name]).any()}
+    assert {"embed.weight", "layers.0.mix.weight", "score.weight", "skip"} <= moved
+    assert ("pair_skip" in moved) == (source is FLOWS)
+    assert np.isfinite(row["drawn_percent"]) and row["best_percent"] <= row["drawn_percent"]
+
+
+def test_advantages_are_deviations_from_the_mean_of_the_problem():
+    config = SampleConfig()
+    cost = np.array([10.0, 12.0, 14.0])
+    np.testing.assert_allclose(advantages(cost, config), (cost - 12.0) / cost.std())
+    np.testing.assert_allclose(advantages(np.array([1.0, 1.02]), config), [-0.1, 0.1])
+    np.testing.assert_allclose(advantages(cost, SampleConfig(is_standardised=False)), [-2.0, 0.0, 2.0])
+
+
+def test_loss_has_the_gradient_that_the_draws_ask_for():
+    one = learner(logit_norm=0.0)
+    groups = [draw_group(one.sources, 1, "train", 0, 2)]
+    outputs = [one.scored(groups[0])]
+    pulls = one.pulls(groups, outputs)
+    loss, _ = one.loss(groups, outputs, pulls)
+    (by_score,) = torch.autograd.grad(loss, outputs[0][0])
+    for b, found in enumerate(pulls[0]):
+        n = len(found.by_score)
+        np.testing.assert_allclose(by_score[b, :n].numpy(), found.by_score / 2, atol=1e-6)
+
+
+def test_label_mode_raises_the_likelihood_of_the_best_draw_only():
+    instance = draw_group((SHOPS,), 1, "train", 0, 1)[0]
+    n, num_classes = instance.a.run.shape
+    scores = scores_of(instance, np.zeros((n, 2)), np.zeros((n, num_classes)), 0.0)
+    drawn = draw(instance, scores, 8, False, (1,))
+    found = pull(instance, drawn, SampleConfig(mode="label"))
+    np.testing.assert_allclose(found.by_score[:, 0], -drawn.by_logit[drawn.makespan.argmin()] / n)
+
+
+def test_learner_gets_better_at_the_same_problems():
+    one = learner(
+        (Source("jobshop", ((5, 4),)),), updates=40, reuse=40, samples=24, learning_rate=5e-3, every=40
+    )
+    rows = [one.step() for _ in range(40)]
+    early, late = (np.mean([row["drawn_percent"] for row in part]) for part in (rows[:4], rows[-4:]))
+    assert late < 0.92 * early
+
+
+def test_run_resumed_in_the_middle_ends_with_the_same_bytes(tmp_path: Path):
+    weights = []
+    for name, stops in (("whole", (6,)), ("parts", (2, 4, 6))):
+        for stop in stops:
+            one = learner((SHOPS, QUERIES))
+            spec = Spec("oneshot", asdict(one.config), 1)
+            with open_run(tmp_path / name, spec, is_resumed=stop != stops[0]) as run:
+                if stop == 6:
+                    run.train(one, every=1)
+                else:
+                    _train_until(run, one, stop)
+        weights.append(load_policy(f"{tmp_path / name}@last")[0])
+    assert all((weights[0][name] == weights[1][name]).all() for name in weights[0])
+
+
+def _train_until(run: object, one: SampleLearner, stop: int) -> None:
+    import os
+    import signal
+
+    def interrupt(progress: object) -> None:
+        if one.update == stop:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run.train(one, every=1, on_progress=interrupt)  # type: ignore[attr-defined]
+
+
+def test_instances_depend_on_their_number_alone():
+    one, two = (draw_group((SHOPS, FLOWS), 5, "train", 3, 2) for _ in range(2))
+    for first, second in zip(one, two, strict=True):
+        assert (first.a.run == second.a.run).all() and (first.view.features == second.view.features).all()
+    other = draw_group((SHOPS, FLOWS), 5, "validation", 3, 2)
+    assert other[0].a.run.shape != one[0].a.run.shape or (other[0].a.run != one[0].a.run).any()
+
+
+def test_feed_gives_batches_by_number():
+    feed = Feed((SHOPS,), 1, 2, 3, 0)
+    first = feed.batch(0)
+    assert [len(group) for group in first] == [3, 3]
+    assert feed.batch(0) is first and feed.batch(1) is not first
+
+
+@pytest.mark.parametrize("name", [name for name in recipe_names() if is_sampled(name)])
+def test_recipe_describes_a_run(name: str):
+    recipe = read_sampled(name, {"updates": 3})
+    assert recipe.name == name and recipe.config.updates == 3
+    assert recipe.config.shape.num_features > 0
+
+
+BAD_CHANGES = {
+    "config.upates": ({"upates": 3}, "did you mean 'updates'"),
+    "samples": ({"samples": 1}, "whole number >= 2"),
+    "mode": ({"mode": "guess"}, "one of paper, conflict, label"),
+    "width": ({"width": 81}, "multiple of the 10 heads"),
+    "prior.charm": ({"prior": {"charm": 1.0}}, "a feature and a number"),
+}
+
+
+@pytest.mark.parametrize("field", BAD_CHANGES)
+def test_recipe_refuses_what_it_does_not_know(field: str):
+    changes, message = BAD_CHANGES[field]
+    with pytest.raises(InputError, match=message) as caught:
+        read_sampled("oneshot-jobshop", changes)
+    assert caught.value.field == field
+
+
+BAD_SOURCES = {
+    "source.generator": {"generator": "dreams", "sizes": [[1]]},
+    "source.sizes": {"generator": "jobshop", "sizes": [[3]]},
+    "source.families": {"generator": "workflow", "sizes": [[3]]},
+    "source.share": {"generator": "tpch", "sizes": [[3]], "share": 0},
+    "source.colour": {"generator": "tpch", "sizes": [[3]], "colour": 1},
+    "source": {"generator": "tpch"},
+}
+
+
+@pytest.mark.parametrize("field", BAD_SOURCES)
+def test_source_refuses_what_it_does_not_know(field: str):
+    with pytest.raises(InputError) as caught:
+        Source.read(BAD_SOURCES[field])
+    assert caught.value.field == field
+
+
+def test_entry_without_the_command_line_trains_and_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    sets = [f"--set={key}={value}" for key, value in SMALL.items() if key != "heads"]
+    words = [
+        "oneshot-jobshop",
+        "--out",
+        str(tmp_path / "run"),
+        *sets,
+        f"--set=heads={list(HEADS)}".replace("'", '"'),
+    ]
+    assert main(words) == 0
+    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 6
+    assert main(words) == 2
+    assert "holds a run" in capsys.readouterr().err

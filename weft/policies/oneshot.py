@@ -1,0 +1,244 @@
+"""The one-shot planner: an encoder scores all tasks in one pass, schedules are drawn from the scores.
+
+After Jeon et al. (2023). The first schedule follows the scores as they are, the others are drawn;
+the best is kept. Where transfers take time, scores of (task, class) pairs bend the earliest finish.
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.model.problem import Problem
+from weft.model.schedule import Schedule
+from weft.policies.checkpoint import Card, load_policy
+from weft.policies.encoder import Encoder, TaskScores
+from weft.policies.encoder_shape import EncoderShape
+from weft.policies.task_view import VERSION, TaskView, view_of
+from weft.schedulers.base import Limit, refuse_unplannable
+from weft.schedulers.listing import Heft
+from weft.schedulers.rules import RULES, Decoder, Features
+from weft.schedulers.search import Search
+from weft.schedulers.tabu import Tabu, improve
+from weft.sim.placing import draw_placements
+from weft.sim.planning import list_order, place_all
+from weft.sim.random import new_state
+from weft.sim.sampling import Scores, can_hold, draw_schedules, new_drawn
+from weft.sim.timeline import clear, new_timeline, rows_of
+
+ZOO = Path(__file__).parent / "zoo"
+SAMPLES = 64
+"""Schedules without a limit, the first one included."""
+EFFORT = 4000
+"""Schedules and moves of ``oneshot+search`` without a limit."""
+CHUNK = 16
+"""Schedules between two looks at the clock."""
+FRESH_LIMIT = 2000
+"""Above so many tasks with transfers, noise is drawn once per task."""
+
+
+@dataclass
+class Policy:
+    """Weights that plan, and how they are used."""
+
+    encoder: Encoder
+    card: Card
+    by_list: bool
+    """Whether noise is drawn once per task, as in training."""
+    spread: float
+    """Noise on the bias of a class, in mean run times."""
+    fallbacks: int = field(default=0)
+    """Problems on which a rule stood in, because scores were not finite."""
+
+
+@cache
+def load(name: str) -> Policy:
+    """The policy of a weights file, its card or a run; refused where it is not of this version."""
+    weights, card = load_policy(name)
+    if not isinstance(card.architecture, EncoderShape):
+        raise InputError(f"{card.name} is a dispatcher: it plans no graphs", file=name, field="architecture")
+    if card.feature_version != VERSION:
+        raise InputError(
+            f"trained on features {card.feature_version!r}, this weft has {VERSION!r}: train again",
+            file=name,
+            field="feature_version",
+        )
+    recipe = card.training.get("recipe")
+    config = recipe.get("config", {}) if isinstance(recipe, dict) else {}
+    spread = config.get("spread", 0.0)
+    if not isinstance(spread, int | float) or not 0 <= spread < 1e6:
+        raise InputError(f"expected a number >= 0, got {spread!r}", file=name, field="training.spread")
+    return Policy(Encoder(weights, card.architecture), card, config.get("mode") == "paper", float(spread))
+
+
+def shipped(decoder: Decoder) -> str:
+    """The weights that ship for a problem of this kind."""
+    kind = "graphs"
+    if decoder.by_finish:
+        kind = "workflows"
+    elif not can_hold(decoder.a) and (decoder.pools.num_choices == 1).all():
+        kind = "jobshop"
+    path = ZOO / f"{kind}-oneshot.json"
+    if not path.exists():
+        raise InputError(
+            f"no weights ship for such problems: weft train oneshot-{kind}, then name the run",
+            field="scheduler",
+        )
+    return str(path)
+
+
+class OneShot:
+    """Scores in one pass, the best of a few schedules drawn from them.
+
+    Parameters
+    ----------
+    weights
+        A weights file, its card or a run; None takes what ships for the problem.
+    """
+
+    name = "oneshot"
+
+    def __init__(self, weights: str | None = None) -> None:
+        self.weights = weights
+        self.note = ""
+        """Which weights planned, or who stood in."""
+
+    def supports(self, problem: Problem) -> str | None:
+        """None, or why no planner can act on the problem."""
+        return refuse_unplannable(problem)
+
+    def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
+        """The best of so many schedules as the effort says, or as fit into the budget."""
+        limit = limit or Limit()
+        decoder = Decoder(problem)
+        if not problem.num_tasks:
+            return decoder.schedule(np.zeros(0))
+        policy = load(self.weights or shipped(decoder))
+        view = view_of(decoder.a, has_pairs=decoder.by_finish)
+        with np.errstate(all="ignore"):
+            found = policy.encoder.scores(view)
+        if not all(np.isfinite(column).all() for column in found):
+            return self._stand_in(problem, decoder, policy)
+        draw = _Placing if decoder.by_finish else _Ordering
+        best, count = draw(problem, decoder, policy, view, found).best(seed, limit)
+        self.note = f"{policy.card.name}, best of {count}"
+        return best
+
+    def _stand_in(self, problem: Problem, decoder: Decoder, policy: Policy) -> Schedule:
+        """The best rule, where the scores are of no use."""
+        policy.fallbacks += 1
+        features = Features(problem, decoder.a)
+        plans = {mix.name: decoder.schedule(mix.priority(features), mix.decoder) for mix in RULES.values()}
+        plans["heft"] = Heft().plan(problem)
+        winner = min(plans, key=lambda name: plans[name].makespan)
+        self.note = (
+            f"the scores of {policy.card.name} are not finite: {winner} stood in (problem {policy.fallbacks} "
+            "of this process)"
+        )
+        return plans[winner]
+
+
+class OneShotSearch:
+    """The one-shot planner, then tabu search where every task has its device, else local search."""
+
+    name = "oneshot+search"
+
+    def __init__(self, weights: str | None = None) -> None:
+        self.first = OneShot(weights)
+        self.note = ""
+
+    def supports(self, problem: Problem) -> str | None:
+        """None, or why no planner can act on the problem."""
+        return refuse_unplannable(problem)
+
+    def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
+        """An eighth of the effort, at most 64 schedules, is drawn; the rest improves the best."""
+        limit = limit or Limit()
+        effort = limit.effort or EFFORT
+        samples = max(1, min(SAMPLES, effort // 8))
+        start = self.first.plan(problem, seed=seed, limit=Limit(effort=samples))
+        self.note = self.first.note
+        if limit.left() <= 0 or (limit.is_repeatable and effort <= samples) or not problem.num_tasks:
+            return start
+        if limit.is_repeatable:
+            rest = Limit(effort=effort - samples)
+        else:
+            rest = Limit(budget=max(1e-3, limit.left()))
+        if Tabu().supports(problem) is None:
+            return improve(problem, start, seed=seed, limit=rest)
+        found = Search(start).plan(problem, seed=seed, limit=rest)
+        return found if found.makespan < start.makespan else start
+
+
+class _Ordering:
+    """Draws for problems without transfer times."""
+
+    def __init__(
+        self, problem: Problem, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores
+    ) -> None:
+        hold = found.hold if can_hold(decoder.a) else np.zeros(0)
+        self.decoder, self.policy = decoder, policy
+        self.scores = Scores(found.logit, hold, np.zeros((0, 0)), 0.0, view.group)
+
+    def best(self, seed: int, limit: Limit) -> tuple[Schedule, int]:
+        """The best schedule, and of how many."""
+        decoder, count = self.decoder, 1
+        best = decoder.schedule(self.scores.logit, hold=self.scores.hold > 0)
+        state = new_state(seed)
+        for size in _chunks(limit):
+            drawn = new_drawn(size, *decoder.a.run.shape, has_gradients=False)
+            draw_schedules(decoder.pools, decoder.scratch, self.scores, self.policy.by_list, state, drawn)
+            count += size
+            found = decoder.placed(drawn.start, drawn.device)
+            best = found if found.makespan < best.makespan else best
+        return best, count
+
+
+class _Placing:
+    """Draws for problems with transfer times; every second one with copies, where they are allowed."""
+
+    def __init__(
+        self, problem: Problem, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores
+    ) -> None:
+        self.problem, self.a, self.policy = problem, decoder.a, policy
+        spread = policy.spread * view.scale
+        self.scores = Scores(found.logit, np.zeros(0), found.bias * view.scale, spread, view.group)
+        extra = len(self.a.release) if problem.objective.copies else 0
+        self.t, self.kept = new_timeline(self.a, extra), new_timeline(self.a, extra)
+
+    def best(self, seed: int, limit: Limit) -> tuple[Schedule, int]:
+        """The best schedule, and of how many."""
+        a, count = self.a, 1
+        copies = self.problem.objective.copies
+        order = list_order(a, self.scores.logit)
+        place_all(a, self.t, order, np.zeros(0, np.int64), self.scores.bias, True, copies)
+        best = Schedule(self.problem, **rows_of(self.t))
+        by_list = self.policy.by_list or len(a.release) > FRESH_LIMIT
+        state = new_state(seed)
+        for k, size in enumerate(_chunks(limit)):
+            drawn = new_drawn(size, *a.run.shape, has_gradients=False)
+            duplicate = bool(copies and k % 4 != 3)
+            clear(a.is_unary, self.t)
+            draw_placements(a, self.t, self.kept, self.scores, by_list, duplicate, state, drawn)
+            count += size
+            if drawn.makespan.min() < best.makespan:
+                best = Schedule(self.problem, **rows_of(self.kept))
+        return best, count
+
+
+def _chunks(limit: Limit) -> Iterator[int]:
+    """Sizes of the batches to draw after the first schedule."""
+    if limit.is_repeatable:
+        left = (limit.effort or SAMPLES) - 1
+        while left > 0:
+            yield min(CHUNK, left)
+            left -= CHUNK
+        return
+    while limit.left() > 0:
+        yield CHUNK

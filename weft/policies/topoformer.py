@@ -1,0 +1,187 @@
+"""The encoder that is trained: masked attention over the relations of task graphs, in torch.
+
+After Gagrani et al. (2022): every head looks along one relation of the graph. Graphs of different
+sizes are padded into one batch; a padded task is nobody's neighbour. The tensors and their names
+are those of :class:`weft.policies.encoder_shape.EncoderShape`, so that
+:class:`weft.policies.encoder.Encoder` scores the same from the saved file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from weft.errors import InputError
+from weft.policies.checkpoint import Weights, check_weights
+from weft.policies.encoder import one_hot
+from weft.policies.encoder_shape import EncoderShape
+from weft.policies.task_view import DENSE_LIMIT, TaskView
+from weft.policies.tensors import Array
+
+EVEN = 8
+"""Tables are padded to a multiple of this: the fast attention kernels ask for it."""
+
+
+class Graphs(NamedTuple):
+    """A batch of views, padded; B graphs of at most N tasks and C classes."""
+
+    inputs: Tensor  # (B, N, num_features + num_types)
+    pairs: Tensor  # (B, N, C, num_pair_features)
+    is_task: Tensor  # (B, N) False: padding
+    resource: Tensor  # (B, N)
+    reach: Tensor  # (B, N, N)
+    edge: Tensor  # (B, N, N)
+    is_reduced: Tensor  # (B, N, N) edges of the transitive reduction
+
+
+def batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.device) -> Graphs:
+    """Pad views into one batch."""
+    most = max(view.num_tasks for view in views)
+    if most > DENSE_LIMIT:
+        raise InputError(f"expected graphs of at most {DENSE_LIMIT} tasks to train on, got {most}")
+    size = (len(views), -(-most // EVEN) * EVEN)
+    num_classes = max(view.pairs.shape[1] for view in views)
+    inputs = np.zeros((*size, shape.num_inputs), np.float32)
+    pairs = np.zeros((*size, num_classes, shape.num_pair_features), np.float32)
+    is_task = np.zeros(size, np.bool_)
+    resource = np.full(size, -1)
+    tables = np.zeros((3, *size, size[1]), np.bool_)
+    for b, view in enumerate(views):
+        n = view.num_tasks
+        inputs[b, :n] = np.concatenate([view.features, one_hot(view, shape.num_types)], axis=1)
+        pairs[b, :n, : view.pairs.shape[1]] = view.pairs
+        is_task[b, :n], resource[b, :n] = True, view.resource
+        source = np.repeat(np.arange(n), np.diff(view.succ_ptr))
+        tables[0, b, :n, :n] = view.reach
+        tables[1, b, source, view.succ] = True
+        tables[2, b, source[view.is_reduced], view.succ[view.is_reduced]] = True
+    arrays = (inputs, pairs, is_task, resource, *tables)
+    return Graphs(*(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays))
+
+
+def relation(graphs: Graphs, name: str) -> Tensor:
+    """Whether the task of the row looks at that of the column (B, N, N); padding looks at nobody."""
+    real = graphs.is_task.unsqueeze(1) & graphs.is_task.unsqueeze(2)
+    if name == "all":
+        return real
+    if name == "resource":
+        return real & (graphs.resource.unsqueeze(1) == graphs.resource.unsqueeze(2))
+    if name == "incomparable":
+        same = torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
+        return real & ~(graphs.reach | graphs.reach.transpose(1, 2) | same)
+    tables = {
+        "successors": graphs.edge,
+        "descendants": graphs.reach,
+        "reduction": graphs.is_reduced,
+        "skipping": graphs.edge & ~graphs.is_reduced,
+        "closure": graphs.reach & ~graphs.edge,
+    }
+    forward = {"predecessors": "successors", "ancestors": "descendants"}.get(name, name.removesuffix("-back"))
+    return tables[forward] if name == forward else tables[forward].transpose(1, 2)
+
+
+class Layer(nn.Module):
+    """Attention along the relations, then a layer per task; both added to what came in."""
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.before, self.between = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
+        self.mix = _affine(shape.width, 3 * shape.width)
+        self.out = _affine(shape.width, shape.width)
+        self.up = _affine(shape.width, shape.hidden)
+        self.down = _affine(shape.hidden, shape.width)
+
+    def forward(self, hidden: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
+        """The next hidden states (B, N, width)."""
+        hidden = hidden + self.out(self._attention(self.before(hidden), masks))
+        return hidden + self.down(functional.gelu(self.up(self.between(hidden)), approximate="tanh"))
+
+    def _attention(self, hidden: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
+        batch, size, width = hidden.shape
+        mixed = self.mix(hidden).view(batch, size, 3, len(self.heads), -1).permute(2, 0, 3, 1, 4)
+        query = mixed[0]  # (B, H, N, w)
+        key, value = functional.pad(mixed[1:], (0, 0, 0, EVEN))  # zeros behind: the null key
+        parts: list[Tensor] = []
+        for name, where in _grouped(self.heads):
+            found = functional.scaled_dot_product_attention(
+                query[:, where], key[:, where], value[:, where], attn_mask=masks[name]
+            )
+            parts.append(found)
+        order = [h for _, where in _grouped(self.heads) for h in where]
+        together = torch.cat(parts, 1)[:, np.argsort(order).tolist()]
+        return together.transpose(1, 2).reshape(batch, size, width)
+
+
+def _grouped(heads: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Relations with the numbers of their heads."""
+    return [(name, [h for h, other in enumerate(heads) if other == name]) for name in dict.fromkeys(heads)]
+
+
+def _affine(fan_in: int, fan_out: int) -> nn.Linear:
+    """A layer of zeros; torch's own start would draw from its global random state."""
+    layer = nn.Linear(fan_in, fan_out, device="meta").to_empty(device="cpu")
+    for tensor in layer.parameters():
+        nn.init.zeros_(tensor)
+    return layer
+
+
+class Topoformer(nn.Module):
+    """Scores of tasks and of (task, class) pairs; call ``initialise`` or ``load_weights`` first."""
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embed = _affine(shape.num_inputs, shape.width)
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+        self.score = _affine(shape.width, 2)
+        self.skip = nn.Parameter(torch.zeros(2, shape.num_features))
+        self.task = _affine(shape.width, shape.pair_width)
+        self.pair = nn.Parameter(torch.zeros(shape.pair_width, shape.num_pair_features))
+        self.pair_skip = nn.Parameter(torch.zeros(shape.num_pair_features))
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Gaussian weights of variance 1 / inputs, the scores' smaller; norms 1, the rest 0."""
+        for name, tensor in self.named_parameters():
+            if tensor.dim() < 2 or name == "skip":
+                tensor.fill_(
+                    1.0 if name.endswith(("norm.weight", "before.weight", "between.weight")) else 0.0
+                )
+                continue
+            gain = 0.1 if name in ("score.weight", "pair") else 1.0
+            tensor.copy_(torch.randn(tensor.shape, generator=generator) * gain * tensor.shape[1] ** -0.5)
+
+    def forward(self, graphs: Graphs) -> tuple[Tensor, Tensor]:
+        """Logits and log-odds of holding (B, N, 2), and biases (B, N, C)."""
+        null = torch.zeros_like(graphs.is_task[:, :1, None]).expand(-1, graphs.is_task.shape[1], EVEN).clone()
+        null[:, :, 0] = True
+        masks = {
+            name: torch.cat([relation(graphs, name), null], 2).unsqueeze(1)
+            for name in dict.fromkeys(self.shape.heads)
+        }
+        hidden = self.embed(graphs.inputs)
+        for layer in self.layers:
+            hidden = layer(hidden, masks)
+        hidden = self.norm(hidden)
+        scores = self.score(hidden) + graphs.inputs[..., : self.shape.num_features] @ self.skip.T
+        task = torch.tanh(self.task(hidden)) @ self.pair  # (B, N, num_pair_features)
+        bias = (graphs.pairs * (task + self.pair_skip).unsqueeze(2)).sum(-1)
+        return scores, bias
+
+    def weights(self) -> Weights:
+        """Copies of all tensors by name, as NumPy arrays."""
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.named_parameters()}
+
+    @torch.no_grad()
+    def load_weights(self, weights: Mapping[str, Array]) -> None:
+        """Take over tensors of the same shape, in place."""
+        checked = check_weights(weights, self.shape)
+        for name, tensor in self.named_parameters():
+            tensor.copy_(torch.from_numpy(checked[name]))

@@ -1,0 +1,366 @@
+"""Drawing schedules from scores: one score per task in, many schedules and their gradients out.
+
+Two ways to draw. By list: Gumbel noise once per task, the sum is the priority; this is a draw from
+Plackett and Luce's distribution over orders. By dispatch: fresh noise whenever tasks compete, so
+each start is a draw from the softmax over those that could have started instead. Every draw comes
+with the gradient of its log-probability by the scores, so a learner needs no graph of the decoder.
+Problems with transfer times are in ``sim/placing.py``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.model.graph import Bools, Floats, Ints
+from weft.sim.arrays import Arrays
+from weft.sim.decode import Pools, Scratch, decode_list, free_device, may_use, reset
+from weft.sim.heap import pop_event, push_event
+from weft.sim.jit import inlined, kernel
+from weft.sim.random import uniform
+
+
+class Scores(NamedTuple):
+    """What a policy says about one problem."""
+
+    logit: Floats  # (num_tasks,) higher goes first
+    hold: Floats  # (num_tasks,) log-odds that nobody may overtake the task; or (0,): never
+    bias: Floats  # (num_tasks, num_classes) added to the finish there, in time; or (0, 0)
+    spread: float
+    """Standard deviation of the noise on ``bias``, in time."""
+    group: Ints  # (num_tasks,) tasks of different groups never compete
+
+
+class Drawn(NamedTuple):
+    """What a batch of draws came to; the gradients are (0, 0) where nobody wants them."""
+
+    makespan: Floats  # (num_samples,)
+    by_logit: Floats  # (num_samples, num_tasks) gradient of the log-probability
+    by_hold: Floats  # (num_samples, num_tasks)
+    by_bias: Floats  # (num_samples, num_tasks * num_classes)
+    start: Floats  # (num_tasks,) of the best draw
+    device: Ints  # (num_tasks,) of the best draw
+
+
+def can_hold(a: Arrays) -> bool:
+    """Whether overtaking can make a difference: somewhere a task may have to wait for room."""
+    return not bool(a.is_unary.all()) or bool((a.demand[:, 1:] > 0).any())
+
+
+def new_drawn(num_samples: int, num_tasks: int, num_classes: int, *, has_gradients: bool) -> Drawn:
+    """Room for so many draws."""
+    rows = num_samples if has_gradients else 0
+    return Drawn(
+        makespan=np.empty(num_samples),
+        by_logit=np.zeros((rows, num_tasks)),
+        by_hold=np.zeros((rows, num_tasks)),
+        by_bias=np.zeros((rows, num_tasks * num_classes)),
+        start=np.empty(num_tasks),
+        device=np.empty(num_tasks, np.int64),
+    )
+
+
+@inlined
+def gumbel(state: np.ndarray) -> float:
+    """Next standard Gumbel number."""
+    exponential = -np.log(1.0 - uniform(state))
+    return -np.log(exponential + 1e-300)
+
+
+@kernel
+def plackett_luce(logit: Floats, order: Ints, gradient: Floats) -> float:
+    """Log-probability of drawing this order without replacement; adds its gradient by the logits."""
+    n = len(order)
+    top = logit.max() if n > 0 else 0.0
+    left = np.empty(n)  # sum of the weights from a place to the end
+    total = 0.0
+    for k in range(n - 1, -1, -1):
+        total += np.exp(logit[order[k]] - top)
+        left[k] = total
+    log_probability, seen = 0.0, 0.0
+    for k in range(n):
+        i = order[k]
+        log_probability += logit[i] - top - np.log(left[k])
+        seen += 1.0 / left[k]
+        gradient[i] += 1.0 - np.exp(logit[i] - top) * seen
+    return log_probability
+
+
+@inlined
+def _draw_holds(scores: Scores, state: np.ndarray, hold: Bools) -> None:
+    for i in range(len(scores.hold)):
+        hold[i] = uniform(state) < 1.0 / (1.0 + np.exp(-scores.hold[i]))
+
+
+@inlined
+def _hold_gradient(log_odds: float, is_held: bool) -> float:
+    return (1.0 if is_held else 0.0) - 1.0 / (1.0 + np.exp(-log_odds))
+
+
+@kernel
+def draw_by_list(
+    pools: Pools, s: Scratch, scores: Scores, state: np.ndarray, by_logit: Floats, by_hold: Floats
+) -> float:
+    """One draw by list into ``s``; gradients of length 0 are left out. Returns the last finish."""
+    logit = scores.logit
+    n = len(logit)
+    priority = np.empty(n)
+    for i in range(n):
+        priority[i] = logit[i] + gumbel(state)
+    hold = np.zeros(len(scores.hold), np.bool_)
+    _draw_holds(scores, state, hold)
+    last = decode_list(pools, s, priority, hold)
+    if len(by_logit) > 0:
+        plackett_luce(logit, np.argsort(-priority), by_logit)
+        for i in range(len(hold)):
+            by_hold[i] += _hold_gradient(scores.hold[i], hold[i])
+    return last
+
+
+@inlined
+def _fitting_device(pools: Pools, s: Scratch, i: int) -> int:
+    """Where task i can start now: the first device of its fastest free class that is not held, or -1."""
+    for q in range(pools.num_choices[i]):
+        c = pools.choices[i, q]
+        if s.class_free[c] > 0 and not s.is_held[c]:
+            p = free_device(
+                i,
+                pools.class_ptr[c],
+                pools.class_ptr[c + 1],
+                pools.class_devices,
+                s.free,
+                pools.demand,
+                pools.allowed,
+                pools.job,
+            )
+            if p >= 0:
+                return p
+    return -1
+
+
+@inlined
+def _has_free_class(num_choices: Ints, choices: Ints, class_free: Ints, i: int) -> bool:
+    found = False
+    for q in range(num_choices[i]):
+        found = found or class_free[choices[i, q]] > 0
+    return found
+
+
+@inlined
+def _sort_by_key(tasks: Ints, size: int, key: Floats) -> None:
+    """Sort the first entries of ``tasks`` by falling key."""
+    for k in range(1, size):
+        i = tasks[k]
+        at = k
+        while at > 0 and key[tasks[at - 1]] < key[i]:
+            tasks[at] = tasks[at - 1]
+            at -= 1
+        tasks[at] = i
+
+
+@inlined
+def _credit(
+    pools: Pools,
+    s: Scratch,
+    group: Ints,
+    weight: Floats,
+    hold: Bools,
+    walk: Ints,
+    at: int,
+    size: int,
+    by_logit: Floats,
+) -> None:
+    """Add the gradient of choosing ``walk[at]`` among those behind it that compete with it now."""
+    i = walk[at]
+    total = weight[i]
+    has_holds = len(hold) > 0
+    for k in range(at + 1, size):
+        j = walk[k]
+        if group[j] == group[i] and ((has_holds and hold[j]) or _fitting_device(pools, s, j) >= 0):
+            total += weight[j]
+    if total <= weight[i]:
+        return
+    by_logit[i] += 1.0 - weight[i] / total
+    for k in range(at + 1, size):
+        j = walk[k]
+        if group[j] == group[i] and ((has_holds and hold[j]) or _fitting_device(pools, s, j) >= 0):
+            by_logit[j] -= weight[j] / total
+
+
+@inlined
+def _someone_fits(pools: Pools, s: Scratch, group: Ints, walk: Ints, at: int, size: int) -> bool:
+    """Whether a task behind ``walk[at]`` and of its group could start now."""
+    for k in range(at + 1, size):
+        if group[walk[k]] == group[walk[at]] and _fitting_device(pools, s, walk[k]) >= 0:
+            return True
+    return False
+
+
+@inlined
+def _occupy(pools: Pools, s: Scratch, i: int, p: int, now: float) -> float:
+    for r in range(s.free.shape[1]):
+        s.free[p, r] -= pools.demand[i, r]
+    if s.free[p, 0] < 0.5:
+        s.class_free[pools.device_class[p]] -= 1
+    s.start[i], s.device[i] = now, p
+    return now + pools.run[i, pools.device_class[p]]
+
+
+@inlined
+def _vacate(pools: Pools, s: Scratch, i: int) -> None:
+    p = s.device[i]
+    if s.free[p, 0] < 0.5:
+        s.class_free[pools.device_class[p]] += 1
+    for r in range(s.free.shape[1]):
+        s.free[p, r] += pools.demand[i, r]
+
+
+@inlined
+def _hold_classes(pools: Pools, s: Scratch, i: int) -> None:
+    for q in range(pools.num_choices[i]):
+        c = pools.choices[i, q]
+        if may_use(
+            i, pools.class_ptr[c], pools.class_ptr[c + 1], pools.class_devices, pools.allowed, pools.job
+        ):
+            s.is_held[c] = True
+
+
+@inlined
+def _start_in_turn(
+    pools: Pools,
+    s: Scratch,
+    group: Ints,
+    weight: Floats,
+    hold_logit: Floats,
+    hold: Bools,
+    walk: Ints,
+    size: int,
+    now: float,
+    num_events: int,
+    by_logit: Floats,
+    by_hold: Floats,
+) -> int:
+    """Walk the sorted tasks and start each that fits; returns the number of events."""
+    has_gradients, has_holds = len(by_logit) > 0, len(hold) > 0
+    for at in range(size):
+        i = walk[at]
+        p = _fitting_device(pools, s, i)
+        if p >= 0:
+            if has_gradients:
+                _credit(pools, s, group, weight, hold, walk, at, size, by_logit)
+            finish = _occupy(pools, s, i, p, now)
+            num_events = push_event(s.event_time, s.event_task, num_events, finish, i)
+            walk[at] = -1 - i
+        elif has_holds and _someone_fits(pools, s, group, walk, at, size):
+            if has_gradients:
+                by_hold[i] += _hold_gradient(hold_logit[i], hold[i])
+            if hold[i]:
+                if has_gradients:
+                    _credit(pools, s, group, weight, hold, walk, at, size, by_logit)
+                _hold_classes(pools, s, i)
+    for c in range(len(s.is_held)):
+        s.is_held[c] = False
+    return num_events
+
+
+@kernel
+def draw_by_dispatch(
+    pools: Pools, s: Scratch, scores: Scores, state: np.ndarray, by_logit: Floats, by_hold: Floats
+) -> float:
+    """One draw by dispatch into ``s``; gradients of length 0 are left out. Returns the last finish."""
+    logit, group = scores.logit, scores.group
+    n = len(logit)
+    waiting, ready, times, tasks = s.waiting, s.ready, s.event_time, s.event_task
+    num_choices, choices, class_free = pools.num_choices, pools.choices, s.class_free
+    succ_ptr, succ = pools.succ_ptr, pools.succ
+    top = logit.max() if n > 0 else 0.0
+    weight, key = np.empty(n), np.empty(n)
+    walk = np.empty(n, np.int64)
+    hold = np.zeros(len(scores.hold), np.bool_)
+    _draw_holds(scores, state, hold)
+    reset(pools, s)
+    num_ready, num_events = np.int64(0), np.int64(0)
+    for i in range(n):
+        weight[i] = np.exp(max(logit[i] - top, -600.0))
+        waiting[i] = pools.num_preds[i]
+        if pools.release[i] > 0.0:
+            waiting[i] += 1
+            num_events = push_event(times, tasks, num_events, pools.release[i], i + n)
+        elif waiting[i] == 0:
+            ready[num_ready] = i
+            num_ready += 1
+    now, last = 0.0, 0.0
+    while True:
+        size, kept = np.int64(0), np.int64(0)
+        for k in range(num_ready):  # those whose devices are all busy stay out of the draw
+            if _has_free_class(num_choices, choices, class_free, ready[k]):
+                walk[size] = ready[k]
+                size += 1
+            else:
+                ready[kept] = ready[k]
+                kept += 1
+        if size > 1:
+            for k in range(size):
+                key[walk[k]] = logit[walk[k]] + gumbel(state)
+            _sort_by_key(walk, size, key)
+        num_events = _start_in_turn(
+            pools,
+            s,
+            group,
+            weight,
+            scores.hold,
+            hold,
+            walk,
+            size,
+            now,
+            num_events,
+            by_logit,
+            by_hold,
+        )
+        for k in range(size):
+            if walk[k] >= 0:
+                ready[kept] = walk[k]
+                kept += 1
+        num_ready = kept
+        if num_events == 0:
+            return last
+        now = times[0]
+        while num_events > 0 and times[0] == now:
+            i = tasks[0]
+            num_events = pop_event(times, tasks, num_events)
+            if i >= n:
+                i -= n
+                waiting[i] -= 1
+                if waiting[i] == 0:
+                    ready[num_ready] = i
+                    num_ready += 1
+                continue
+            last = max(last, now)
+            _vacate(pools, s, i)
+            for e in range(succ_ptr[i], succ_ptr[i + 1]):
+                j = succ[e]
+                waiting[j] -= 1
+                if waiting[j] == 0:
+                    ready[num_ready] = j
+                    num_ready += 1
+
+
+@kernel
+def draw_schedules(
+    pools: Pools, s: Scratch, scores: Scores, by_list: bool, state: np.ndarray, drawn: Drawn
+) -> None:
+    """Fill ``drawn`` for a problem without transfer times."""
+    nothing = np.zeros(0)
+    best = np.inf
+    for b in range(len(drawn.makespan)):
+        by_logit = drawn.by_logit[b] if len(drawn.by_logit) > 0 else nothing
+        by_hold = drawn.by_hold[b] if len(drawn.by_logit) > 0 else nothing
+        if by_list:
+            drawn.makespan[b] = draw_by_list(pools, s, scores, state, by_logit, by_hold)
+        else:
+            drawn.makespan[b] = draw_by_dispatch(pools, s, scores, state, by_logit, by_hold)
+        if drawn.makespan[b] < best:
+            best = drawn.makespan[b]
+            drawn.start[:] = s.start
+            drawn.device[:] = s.device

@@ -1,0 +1,115 @@
+"""The parameters of the one-shot learner. Loads no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.errors import InputError
+from weft.policies.encoder_shape import DEFAULT_HEADS, EncoderShape
+from weft.policies.task_view import FEATURES, PAIR_FEATURES
+
+MODES = ("paper", "conflict", "label")
+
+
+@dataclass(frozen=True)
+class SampleConfig:
+    """Parameters of the one-shot learner; the defaults are the tuned ones."""
+
+    updates: int = 4000
+    """Gradient steps."""
+    groups: int = 4
+    """Groups per update; the problems of a group have one size."""
+    graphs: int = 8
+    """Problems per group."""
+    samples: int = 64
+    """Schedules drawn per problem."""
+    reuse: int = 1
+    """Updates that share their problems, each with draws of its own."""
+    mode: str = "conflict"
+    """``paper``: Plackett-Luce over all tasks; ``conflict``: softmax over those that compete at each
+    start; ``label``: as conflict, but only the best schedule counts, as if it were the truth."""
+    is_standardised: bool = True
+    """Whether costs are divided by their deviation, per problem."""
+    least_deviation: float = 0.1
+    """Costs that vary less than this are divided by this."""
+    logit_norm: float = 0.001
+    """Weight of the mean squared logit."""
+    label_weight: float = 0.0
+    """Weight of the best schedule's likelihood beside the gradient of the mode."""
+    learning_rate: float = 5e-4
+    """Step size of Adam at the start."""
+    decay: str = "linear"
+    """``linear`` to 0 over the updates, or ``constant``."""
+    gradient_clip: float = 1.0
+    """Greatest length of the gradient."""
+    spread: float = 0.1
+    """Noise on the bias of a device class, in mean run times."""
+    width: int = 80
+    """Width of the encoder."""
+    layers: int = 3
+    """Layers of the encoder."""
+    hidden: int = 160
+    """Width between attentions."""
+    heads: tuple[str, ...] = DEFAULT_HEADS
+    """The relation of every attention head."""
+    types: int = 0
+    """Resources told apart by a one-hot column; 0: by the relation alone."""
+    prior: Mapping[str, float] = field(default_factory=dict)
+    """Weights of features in the logit at the start."""
+    hold_start: float = -3.0
+    """Log-odds of holding at the start."""
+    every: int = 100
+    """Updates between checkpoints, each with a validation."""
+    validation: int = 32
+    """Problems of the validation."""
+
+    def __post_init__(self) -> None:
+        for name in ("updates", "groups", "graphs", "reuse", "every", "validation"):
+            self._expect(name, "a whole number >= 1", lambda x: type(x) is int and x >= 1)
+        self._expect("samples", "a whole number >= 2", lambda x: type(x) is int and x >= 2)
+        self._expect("mode", f"one of {', '.join(MODES)}", lambda x: x in MODES)
+        self._expect("decay", "linear or constant", lambda x: x in ("linear", "constant"))
+        self._expect("is_standardised", "true or false", lambda x: type(x) is bool)
+        for name in ("least_deviation", "learning_rate", "gradient_clip"):
+            self._expect(name, "a number > 0", lambda x: _is_number(x) and x > 0)
+        for name in ("logit_norm", "label_weight", "spread"):
+            self._expect(name, "a number >= 0", lambda x: _is_number(x) and x >= 0)
+        self._expect("hold_start", "a number", _is_number)
+        self._expect("heads", "a list of relations", lambda x: isinstance(x, list | tuple))
+        self._expect("prior", "a table of features", lambda x: isinstance(x, Mapping))
+        object.__setattr__(self, "heads", tuple(self.heads))
+        object.__setattr__(self, "prior", dict(self.prior))
+        for name, value in self.prior.items():
+            if name not in FEATURES or not _is_number(value):
+                raise InputError(f"expected a feature and a number, got {value!r}", field=f"prior.{name}")
+        _ = self.shape
+
+    def _expect(self, name: str, expected: str, is_right: Callable[[Any], bool]) -> None:
+        value = getattr(self, name)
+        if not is_right(value):
+            raise InputError(f"expected {expected}, got {value!r}", field=name)
+
+    @property
+    def shape(self) -> EncoderShape:
+        """The net."""
+        return EncoderShape(
+            len(FEATURES),
+            len(PAIR_FEATURES),
+            width=self.width,
+            layers=self.layers,
+            hidden=self.hidden,
+            heads=self.heads,
+            num_types=self.types,
+        )
+
+    @property
+    def batch(self) -> int:
+        """Schedules per update."""
+        return self.groups * self.graphs * self.samples
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]

@@ -1,0 +1,180 @@
+"""Trains a one-shot recipe into a run folder: problems, learner, card, checkpoints.
+
+``python -m weft.training.sample_run RECIPE`` is the same without the command line's packages, for
+machines that have NumPy, numba and torch alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError, MissingExtra, WeftError
+from weft.policies.checkpoint import Card, load_policy
+from weft.scenarios.settings import parse_assignments
+from weft.training.instances import Source
+from weft.training.recipes import SCHEMA, read_document
+from weft.training.run import Outcome, Progress, Spec, open_run
+from weft.training.sample_config import SampleConfig
+
+ALGORITHM = "oneshot"
+INTERRUPTED = 130
+_TOP = ("schema", "name", "summary", "algorithm", "source", "config")
+
+
+@dataclass(frozen=True)
+class SampleRecipe:
+    """What a one-shot run trains on and with."""
+
+    name: str
+    sources: tuple[Source, ...]
+    config: SampleConfig
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain JSON, for the run's record."""
+        return {
+            "name": self.name,
+            "source": [asdict(source) for source in self.sources],
+            "config": asdict(self.config),
+        }
+
+
+def is_sampled(name: str) -> bool:
+    """Whether a training recipe is one of these."""
+    return read_document(name).get("algorithm") == ALGORITHM
+
+
+def read_sampled(name: str, changes: Mapping[str, object] | None = None) -> SampleRecipe:
+    """A built-in recipe or a TOML file; a change names a parameter of the learner."""
+    file = name if name.endswith(".toml") else None
+    try:
+        return _recipe(read_document(name), changes or {})
+    except InputError as error:
+        raise error.at(file=file) from None
+
+
+def _recipe(document: Mapping[str, Any], changes: Mapping[str, object]) -> SampleRecipe:
+    for key in document:
+        if key not in _TOP:
+            raise InputError(f"unknown key; expected {', '.join(_TOP)}", field=key)
+    for key, wanted in (("schema", SCHEMA), ("algorithm", ALGORITHM)):
+        if document.get(key) != wanted:
+            raise InputError(f"expected {wanted!r}, got {document.get(key)!r}", field=key)
+    sources = document.get("source")
+    if not isinstance(sources, list) or not sources:
+        raise InputError("expected at least one table [[source]]", field="source")
+    config = document.get("config", {})
+    known = [f.name for f in fields(SampleConfig)]
+    for key in (*config, *changes):
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"unknown parameter{hint}", field=f"config.{key}")
+    chosen: dict[str, Any] = {**config, **changes}
+    return SampleRecipe(
+        str(document.get("name", "recipe")),
+        tuple(Source.read(table) for table in sources),
+        SampleConfig(**chosen),
+    )
+
+
+def train(
+    recipe: SampleRecipe,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    start: str | None = None,
+    is_resumed: bool = False,
+    workers: int = 0,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_notice: Callable[[str], None] = lambda line: None,
+) -> Outcome:
+    """Train a recipe to its end; ``start`` names weights to begin with."""
+    try:
+        from weft.training.sample import SampleLearner
+    except ImportError:
+        raise MissingExtra("torch", "train", "training") from None
+    weights = None
+    if start is not None:
+        weights, other = load_policy(start)
+        if other.architecture != recipe.config.shape:
+            raise InputError("these weights have another shape than the recipe", file=start)
+    card = Card(recipe.name, ALGORITHM, recipe.config.shape, training={"recipe": recipe.to_dict()})
+    spec = Spec(ALGORITHM, asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
+    with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
+        learner = SampleLearner(
+            recipe.sources, recipe.config, seed=seed, device=device, start=weights, card=card, workers=workers
+        )
+        try:
+            return run.train(learner, every=recipe.config.every, on_progress=on_progress)
+        finally:
+            learner.close()
+
+
+# Without the command line's packages
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m weft.training.sample_run")
+    parser.add_argument("recipe")
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--from", dest="start")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--workers", type=int, default=0)
+    return parser
+
+
+class _Report:
+    """A line every few seconds."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        row = progress.row
+        if time.monotonic() < self._next and "greedy_percent" not in row:
+            return
+        self._next = time.monotonic() + 10.0
+        figures = {key: round(value, 2) for key, value in row.items() if isinstance(value, float)}
+        print(f"{progress.update} of {progress.num_updates}, {progress.seconds_left:.0f} s left: {figures}")
+        sys.stdout.flush()
+
+
+def main(words: list[str] | None = None) -> int:
+    """Train as the words of a command line say; returns the exit code."""
+    asked = _arguments().parse_args(words)
+    try:
+        recipe = read_sampled(asked.recipe, parse_assignments(asked.set))
+        found = train(
+            recipe,
+            asked.out,
+            seed=asked.seed,
+            device=asked.device,
+            start=asked.start,
+            is_resumed=asked.resume,
+            workers=asked.workers,
+            on_progress=_Report(),
+            on_notice=print,
+        )
+    except WeftError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted: the same command with --resume goes on", file=sys.stderr)
+        return INTERRUPTED
+    print(f"{found.run}: {found.samples} schedules in {found.seconds:.0f} s, best {found.best}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
