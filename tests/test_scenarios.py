@@ -27,8 +27,8 @@ from weft.scenarios import (
     split_of,
     sweep,
 )
-from weft.scenarios.makers import resized
 from weft.scenarios.settings import expand_range
+from weft.scenarios.workflows import resized
 
 OWN = """
 extends = "workflows"

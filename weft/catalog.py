@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.policies.learned import Learned
     from weft.schedulers.base import Planner
     from weft.schedulers.dispatch import Dispatcher
+    from weft.schedulers.dispatch_tasks import TaskDispatcher
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,28 @@ DISPATCHERS: dict[str, Entry] = {
     "heft-estimated": Entry(f"{_DISPATCH}:heft_estimated", "heft-expected with branch probabilities as observed so far"),
 }
 """NAME+wait is the variant of a rule that waits for the next event where the rule idles."""
+
+_TASKS = "weft.schedulers.dispatch_tasks"
+TASK_DISPATCHERS: dict[str, Entry] = {
+    "fifo": Entry(f"{_TASKS}:fifo", "oldest job first, to the idle device where it finishes first"),
+    "shortest-first": Entry(f"{_TASKS}:shortest_first", "shortest task first, to the idle device where it finishes first"),
+    "edf": Entry(f"{_TASKS}:edf", "earliest deadline first, to the idle device where it finishes first"),
+    "random": Entry(f"{_TASKS}:random", "any order, to the idle device where it finishes first"),
+    "eft": Entry(f"{_TASKS}:eft", "oldest job first, to the earliest finish on any device, or wait for it"),
+    "srw": Entry(f"{_TASKS}:srw", "job with the least work left first, to the earliest finish on any device; mean job time"),
+    "heft": Entry(f"{_TASKS}:heft", "one global upward rank, to the earliest finish on any device; a single job under noise"),
+    "heft-job": Entry("weft.schedulers.replan:heft_job", "plans each arriving job with HEFT around what is committed"),
+    "priced": Entry(f"{_TASKS}:priced", "srw with critical paths, prices of scarce devices, late starts; the strongest rule"),
+}
+"""Names for problems with several jobs, transfers, capacities or noise; ``plan:NAME`` wraps a planner."""
 # fmt: on
 
-ROLES: dict[str, dict[str, Entry]] = {"planner": PLANNERS, "dispatcher": DISPATCHERS}
+PLAN = "plan:"
+"""Prefix of a planner that acts as a dispatcher."""
+ROLES: dict[str, dict[str, Entry]] = {
+    "planner": PLANNERS,
+    "dispatcher": DISPATCHERS | {k: e for k, e in TASK_DISPATCHERS.items() if k not in DISPATCHERS},
+}
 
 
 POLICIES: dict[str, Entry] = {
@@ -121,6 +141,10 @@ def planner(name: str) -> Planner:
 def dispatcher(name: str) -> Dispatcher:
     """The dispatcher of this name; ``NAME+wait`` waits where ``NAME`` idles."""
     base, plus, _ = name.partition("+wait")
+    if name in TASK_DISPATCHERS and name not in DISPATCHERS:
+        raise InputError(
+            f"{name} acts on problems with several jobs, not on queues by kind", field="scheduler"
+        )
     if base not in DISPATCHERS or name != base + plus:
         close = difflib.get_close_matches(base, DISPATCHERS, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -130,17 +154,51 @@ def dispatcher(name: str) -> Dispatcher:
     return found.waiting() if plus else found
 
 
+def task_dispatcher(name: str) -> TaskDispatcher:
+    """The dispatcher of this name for problems with several jobs; ``plan:NAME`` wraps a planner."""
+    found: TaskDispatcher
+    if name.startswith(PLAN):
+        inner = planner(name.removeprefix(PLAN))
+        found = importlib.import_module("weft.schedulers.replan").PlanDispatcher(name, inner)
+        return found
+    if name not in TASK_DISPATCHERS:
+        close = difflib.get_close_matches(name, TASK_DISPATCHERS, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"no dispatcher {name!r}{hint} (weft schedulers lists them)", field="scheduler")
+    module, _, attribute = TASK_DISPATCHERS[name].target.partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def dispatcher_for(name: str, problem: Problem) -> Dispatcher | TaskDispatcher:
+    """The dispatcher of this name in the view the problem needs: queues by kind, else single tasks."""
+    from weft.schedulers.dispatch import refuse_stream
+
+    is_queue = name.partition("+wait")[0] in DISPATCHERS and refuse_stream(problem) is None
+    return dispatcher(name) if is_queue else task_dispatcher(name)
+
+
 _WEIGHTS = (".safetensors", ".json")
+
+
+def is_policy(name: str) -> bool:
+    """Whether a name stands for a policy: one that ships, a weights file or a run folder."""
+    is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last"))
+    return name in POLICIES or is_file or Path(name).is_dir()
 
 
 def chooser(name: str) -> Dispatcher | Learned:
     """The dispatcher of this name, or the policy that ships, of a weights file or of a run folder."""
-    name = policy_file(name) or name
-    is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last")) or Path(name).is_dir()
-    if not is_file:
+    if not is_policy(name):
         return dispatcher(name)
-    learned: Learned = importlib.import_module("weft.policies.learned").load_learned(name)
+    load = importlib.import_module("weft.policies.learned").load_learned
+    learned: Learned = load(policy_file(name) or name)
     return learned
+
+
+def scheduler_for(name: str, problem: Problem) -> Dispatcher | Learned | TaskDispatcher:
+    """The policy of this name, or the dispatcher of this name in the view the problem needs."""
+    return chooser(name) if is_policy(name) else dispatcher_for(name, problem)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given, settings
 from strategies import LINKS, SEEDS, make_problem
 
-from weft.errors import InputError
-from weft.model.cluster import DeviceClass
-from weft.model.graph import TaskGraph
-from weft.model.problem import Problem, Realisation, realise
+from weft.errors import InputError, UnsupportedError
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.graph import GraphBuilder, TaskGraph
+from weft.model.problem import Job, Problem, Realisation, expected, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.duplication import Tdca
 from weft.schedulers.listing import Deft, FifoDeft, Heft, ListPlanner, Peft, Random
+from weft.sim import task_moves, task_rules, task_time
 from weft.sim.replay import plan_order, replayed
 from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, schedule_of
+from weft.sim.task_moves import commit, join, lose, reserve, serve_all
 from weft.sim.task_rules import (
     BY_KEY,
     BY_LEFT,
@@ -27,9 +29,13 @@ from weft.sim.task_rules import (
     LATE,
     VIRTUAL,
     TaskRule,
+    decide,
     run_tasks,
+    write_finishes,
+    write_ready,
 )
-from weft.sim.tasks import Facts, Tasks, TaskState
+from weft.sim.task_time import advance
+from weft.sim.tasks import DONE, NUM_DONE, NUM_EXPIRED, NUM_MISSED, Facts, Tasks, TaskState
 
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 CPU = DeviceClass("cpu")
@@ -362,3 +368,166 @@ def test_replay_refuses_a_plan_that_cannot_end(fork_problem: Problem):
     plan = Schedule(fork_problem, [0, 1, 2], [0, 0, 1], [20.0, 0.0, 30.0], [21.0, 10.0, 40.0])
     with pytest.raises(InputError, match="some row waits for one behind it"):
         replayed(plan)
+
+
+# -- single moves -------------------------------------------------------------------------------------
+
+
+def chain_problem(devices: int = 2, **job: float) -> Problem:
+    """Two tasks in a row, 10 bytes between them, one byte per second."""
+    builder = GraphBuilder("chain")
+    builder.task("a", 4.0)
+    builder.task("b", 6.0, after={"a": 10.0})
+    return Problem(Job(builder.build(), **job), Cluster.uniform((CPU,), (devices,), bandwidth=1.0))
+
+
+def test_committed_task_holds_its_device_while_its_data_travels():
+    problem = chain_problem()
+    w, f, s = laid_out(problem, expected(problem))
+    assert not advance(w, f, s, 0)
+    commit(w, f, s, 0, 0, 0)
+    assert not advance(w, f, s, 0) and s.now[0] == 4.0
+    row = commit(w, f, s, 0, 1, 1)
+    assert not s.has_room[1] and s.row_start[row] == 14.0
+    assert advance(w, f, s, 0) and s.now[0] == 20.0
+
+
+def test_reserved_task_waits_for_a_busy_device():
+    problem = Problem(TaskGraph([4.0, 1.0]), Cluster.uniform((CPU,), (2,)))
+    w, f, s = laid_out(problem, expected(problem))
+    advance(w, f, s, 0)
+    reserve(w, s, 0, 0, 0, 0.0)
+    reserve(w, s, 0, 1, 0, 1.0)
+    serve_all(w, f, s, 0)
+    assert advance(w, f, s, 0)
+    assert rows_of(schedule_of(problem, None, w, s)) == [(0, 0, 0.0, 4.0), (1, 0, 4.0, 5.0)]
+
+
+def test_policy_that_waits_is_asked_again_at_the_next_event():
+    jobs = [Job(TaskGraph([1.0]), "a"), Job(TaskGraph([1.0]), "b", release=3.0)]
+    problem = Problem(jobs, Cluster.uniform((CPU,), (1,)))
+    w, f, s = laid_out(problem, expected(problem))
+    assert not advance(w, f, s, 0) and s.now[0] == 0.0
+    assert not advance(w, f, s, 0) and s.now[0] == 3.0
+    assert s.num_ready[0] == 2
+    assert advance(w, f, s, 0)
+
+
+def test_lost_device_gives_its_tasks_back():
+    problem = Problem(TaskGraph([4.0, 4.0]), Cluster.uniform((CPU,), (2,)))
+    w, f, s = laid_out(problem, expected(problem), extra=2)
+    rule = rule_of(BY_KEY, IDLE, w)
+    advance(w, f, s, 0)
+    decide(rule, w, f, s, 0)
+    lose(w, s, 0, 1)
+    assert (s.num_ready[0], s.num_free[0]) == (1, 0)
+    while not advance(w, f, s, 0):
+        decide(rule, w, f, s, 0)
+    found = schedule_of(problem, None, w, s)
+    assert [placed.outcome for placed in found.placements()].count("aborted") == 1
+    assert not validate(found) and found.makespan == 8.0
+
+
+def test_joined_device_is_used_again():
+    problem = Problem(TaskGraph([4.0, 4.0]), Cluster.uniform((CPU,), (2,)))
+    w, f, s = laid_out(problem, expected(problem))
+    lose(w, s, 0, 1)
+    assert s.num_free[0] == 1
+    join(w, s, 0, 1)
+    run = rule_of(BY_KEY, IDLE, w)
+    while not advance(w, f, s, 0):
+        decide(run, w, f, s, 0)
+    assert schedule_of(problem, None, w, s).makespan == 4.0
+
+
+def test_cancelled_reservation_is_ready_again_and_its_row_is_used_again():
+    problem = Problem(TaskGraph([4.0]), Cluster.uniform((CPU,), (1,)))
+    w, f, s = laid_out(problem, expected(problem))
+    advance(w, f, s, 0)
+    row = reserve(w, s, 0, 0, 0, 0.0)
+    assert s.num_ready[0] == 0
+    task_moves.cancel(w, s, 0, row)
+    assert s.num_ready[0] == 1
+    assert commit(w, f, s, 0, 0, 0) == row
+    assert advance(w, f, s, 0) and s.status[0] == DONE
+
+
+def test_late_job_is_counted_as_missed():
+    problem = chain_problem(deadline=5.0)
+    w, f, s = laid_out(problem, expected(problem))
+    run_tasks(rule_of(BY_KEY, IDLE, w), w, f, s)
+    assert s.count[0, [NUM_DONE, NUM_MISSED, NUM_EXPIRED]].tolist() == [1, 1, 0]
+    assert schedule_of(problem, expected(problem), w, s).misses == 1
+
+
+def test_what_has_not_started_when_its_job_is_due_is_dropped():
+    problem = Problem(
+        [Job(TaskGraph([4.0, 4.0, 4.0]), "late", deadline=5.0), Job(TaskGraph([1.0]), "free", release=6.0)],
+        Cluster.uniform((CPU,), (1,)),
+    )
+    w = compile_tasks([problem], drops_late=True)
+    f, s = facts_of([expected(problem)], w), new_task_state(w)
+    run_tasks(rule_of(BY_KEY, IDLE, w), w, f, s)
+    found = schedule_of(problem, expected(problem), w, s)
+    assert s.count[0, NUM_EXPIRED] == 1
+    assert [placed.outcome for placed in found.placements()].count("expired") == 1
+    assert not validate(found) and found.misses == 1
+
+
+def test_expected_finishes_count_data_and_what_runs():
+    problem = chain_problem()
+    w, f, s = laid_out(problem, expected(problem))
+    rule, tasks = rule_of(BY_KEY, IDLE, w), np.zeros(4, np.int64)
+    advance(w, f, s, 0)
+    commit(w, f, s, 0, 0, 0)
+    advance(w, f, s, 0)
+    assert write_ready(rule, w, s, 0, tasks) == 1 and tasks[0] == 1
+    finishes = np.zeros((1, 2))
+    write_finishes(w, f, s, 0, tasks[:1], finishes)
+    assert finishes.tolist() == [[10.0, 20.0]]
+
+
+def test_live_state_simulates_no_ends():
+    problem = chain_problem()
+    w = compile_tasks([problem])
+    f, s = facts_of([expected(problem)], w, is_live=True), new_task_state(w)
+    task_moves.release(w, s, 0, 0)
+    row = commit(w, f, s, 0, 0, 1)
+    assert s.num_events[0] == 0
+    s.now[0] = 7.0
+    task_moves.finish(w, f, s, 0, row)
+    assert s.row_finish[row] == 7.0 and s.num_ready[0] == 1
+
+
+def test_environments_do_not_touch_one_another():
+    cases = [make_case(seed) for seed in (1, 5, 9)]
+    w = compile_tasks([problem for problem, _ in cases])
+    f, s = facts_of([world for _, world in cases], w), new_task_state(w)
+    s.key[:] = w.job_release[w.job]
+    run_tasks(rule_of(BY_KEY, IDLE, w), w, f, s)
+    for b, (problem, world) in enumerate(cases):
+        assert rows_of(schedule_of(problem, world, w, s, b)) == rows_of(ran(problem, world))
+
+
+def test_batches_are_refused():
+    problem = Problem(TaskGraph([1.0]), Cluster.uniform((DeviceClass("gpu", batch=4),), (1,)))
+    with pytest.raises(UnsupportedError, match="class 'gpu' takes batches"):
+        compile_tasks([problem])
+
+
+def test_kernels_have_one_signature():
+    kernels = [
+        commit,
+        reserve,
+        serve_all,
+        lose,
+        join,
+        decide,
+        run_tasks,
+        write_finishes,
+        write_ready,
+        advance,
+    ]
+    kernels += [task_moves.cancel, task_moves.finish, task_moves.release, task_time.begin]
+    kernels += [task_rules.best_idle]
+    assert [kernel.py_func.__name__ for kernel in kernels if len(kernel.signatures) > 1] == []

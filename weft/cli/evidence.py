@@ -75,7 +75,7 @@ def evaluate(
 
     opt.check_chart(plot, "--plot", "a figure of the sweep")
     cells = _cells(what, settings or [], cluster)
-    names = tuple(opt.split_names(schedulers)) or cells[0].recipe.schedulers
+    names = tuple(opt.split_names(schedulers)) or cells[0].schedulers
     asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
     with _counting(output.count(asked.num_rows, "row")) as progress:
         found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)

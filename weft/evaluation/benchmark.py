@@ -22,10 +22,10 @@ from functools import cache, cached_property, lru_cache
 from multiprocessing.connection import wait
 from pathlib import Path
 
-import numpy as np
-
 from weft import catalog
 from weft.errors import InputError, MissingExtra, WeftError
+from weft.evaluation.job_streams import measure_jobs, warm_jobs
+from weft.evaluation.judging import digest, is_drawn_for_check, trace_hash
 from weft.evaluation.robustness import replay
 from weft.evaluation.store import Config, Key, Measured, Row, Store
 from weft.evaluation.streams import measure_stream, policy_hashes
@@ -39,11 +39,6 @@ from weft.model.validate import validate
 from weft.scenarios import Scenario
 
 CHECKS = ("all", "sample", "none")
-SMALL = 2_000
-"""Schedules of at most so many rows are always checked, unless the check is off."""
-ONE_IN = 10
-"""Of the larger ones, one in so many is checked."""
-_COLUMNS = ("task", "device", "start", "finish", "copy", "attempt", "batch", "outcome")
 
 Progress = Callable[[int, int], None]
 """Called with the number of rows done and of all rows."""
@@ -69,8 +64,12 @@ class Sweep:
         for name in ("cells", "schedulers", "seeds"):
             if not getattr(self, name):
                 raise InputError("expected at least one, got none", field=name)
+        if len({(cell.is_stream, cell.is_job_stream) for cell in self.cells}) > 1:
+            raise InputError("expected loads above 0 only, or 0 alone: 0 is no stream", field="settings.load")
         for name in self.schedulers:
-            if self.is_stream:
+            if self.is_job_stream:
+                catalog.task_dispatcher(name)
+            elif self.is_stream:
                 catalog.chooser(name)
             else:
                 catalog.planner(name)
@@ -85,6 +84,11 @@ class Sweep:
     def is_stream(self) -> bool:
         """Whether jobs keep arriving: every seed then is a workload of its own."""
         return self.cells[0].is_stream
+
+    @property
+    def is_job_stream(self) -> bool:
+        """Whether different workflows arrive and are dispatched task by task."""
+        return self.cells[0].is_job_stream
 
     @property
     def num_samples(self) -> int:
@@ -102,7 +106,7 @@ class Sweep:
         recipe = self.cells[0].recipe
         inputs = dict.fromkeys(name for cell in self.cells for name in cell.inputs)
         named: dict[str, object] = {"seed": recipe.seed, "cluster": recipe.cluster}
-        if self.is_stream:
+        if self.is_stream and not self.is_job_stream:
             named |= {"graph": recipe.graph, "policies": policy_hashes(self.schedulers)}
         return {
             "scenario": recipe.to_dict() | named,
@@ -165,6 +169,8 @@ def run(sweep: Sweep, store: Store, *, workers: int = 1, progress: Progress | No
 def measure(unit: Unit) -> list[Measured]:
     """Run one scheduler on one problem with every seed of the unit."""
     try:
+        if unit.scenario.is_job_stream:
+            return measure_jobs(unit)
         if unit.scenario.is_stream:
             return measure_stream(unit)
         _warm(unit.scheduler)
@@ -181,8 +187,8 @@ def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
     if workers <= 1:
         yield from map(measure, units)
         return
-    for scheduler, is_stream in dict.fromkeys((unit.scheduler, unit.scenario.is_stream) for unit in units):
-        (warm_stream if is_stream else _warm)(scheduler)  # compiled once, here, instead of by every worker
+    for scheduler, warm in dict.fromkeys((unit.scheduler, _warm_of(unit)) for unit in units):
+        warm(scheduler)  # compiled once, here, instead of by every worker
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_start_worker) as pool:
         try:
@@ -192,6 +198,13 @@ def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
             raise WeftError("a worker process died (out of memory?): run again to resume") from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _warm_of(unit: Unit) -> Callable[[str], None]:
+    """What loads the kernels of the unit's scheduler."""
+    if unit.scenario.is_job_stream:
+        return warm_jobs
+    return warm_stream if unit.scenario.is_stream else _warm
 
 
 def _start_worker() -> None:
@@ -269,13 +282,6 @@ def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | No
     )
 
 
-def is_drawn_for_check(check: str, num_rows: int, key: Key) -> bool:
-    """Whether the oracle looks at a schedule; the draw depends on the key alone."""
-    if check == "sample" and num_rows > SMALL:
-        return _digest("check", *key) % ONE_IN == 0
-    return check != "none"
-
-
 def _fault(schedule: Schedule) -> str | None:
     found = validate(schedule)
     return str(found[0]) if found else None
@@ -283,12 +289,7 @@ def _fault(schedule: Schedule) -> str | None:
 
 def noise_seed(problem: str, seed: int) -> int:
     """Seed of what happens: another one for every problem, the same one for every scheduler."""
-    return _digest("noise", problem, seed)
-
-
-def _digest(*key: object) -> int:
-    text = "\x1f".join(str(part) for part in key)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+    return digest("noise", problem, seed)
 
 
 def realised_problem(problem: Problem, realisation: Realisation) -> Problem:
@@ -307,15 +308,6 @@ def as_it_happened(carried: Schedule) -> Schedule:
         return carried
     problem = realised_problem(carried.problem, carried.realisation)
     return replace(carried, problem=problem, realisation=None)
-
-
-def trace_hash(schedule: Schedule) -> str:
-    """SHA-256 of all columns: equal hashes, equal schedules."""
-    digest = hashlib.sha256()
-    for name in _COLUMNS:
-        column = np.ascontiguousarray(getattr(schedule, name))
-        digest.update(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())
-    return digest.hexdigest()
 
 
 def versions() -> dict[str, str]:

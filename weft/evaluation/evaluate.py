@@ -113,7 +113,7 @@ def evaluate(
     with open_sweep(out, sweep.config) as store:
         run(sweep, store, workers=workers, progress=progress)
         rows, seconds, rows_hash = store.rows(), store.seconds(), store.rows_hash()
-    metric = sweep.cells[0].recipe.metric
+    metric = sweep.cells[0].metric
     return Evaluation(
         sweep,
         metric,
@@ -134,7 +134,7 @@ def choose_baseline(sweep: Sweep, wanted: str | None) -> str:
             hint = did_you_mean(wanted, sweep.schedulers)
             raise InputError(f"expected one of {names}, got {wanted!r}{hint}", field="baseline")
         return wanted
-    usual = sweep.cells[0].recipe.baseline
+    usual = sweep.cells[0].baseline
     return usual if usual in sweep.schedulers else sweep.schedulers[0]
 
 

@@ -21,7 +21,7 @@ from weft.scenarios.settings import Setting, did_you_mean
 
 SCHEMA = "weft/scenario/1"
 GENERATORS: dict[str, tuple[str, ...]] = {
-    "workflow": ("family", "tasks", "ccr", "devices", "noise", "load"),
+    "workflow": ("family", "tasks", "ccr", "devices", "noise", "load", "arrivals", "jobs"),
     "jobshop": ("jobs", "machines", "noise"),
     "tpch": ("queries", "data", "noise"),
     "opgraph": ("kind", "tasks", "noise"),
@@ -36,6 +36,9 @@ BRINGS_MACHINES = ("jobshop", "tpch", "opgraph")
 """Generators whose problems name their own machines."""
 REFERENCES = ("heft", "peft", "deft", "min-min")
 """Schedulers that files are evaluated with unless others are named."""
+STREAM_REFERENCES = ("fifo", "eft", "srw", "heft-job", "priced")
+"""Schedulers that streams of workflows are evaluated with unless others are named."""
+STREAM_BASELINE = "srw"
 METRICS = ("makespan", "mean_jct", "slr")
 """What a scenario may minimise."""
 

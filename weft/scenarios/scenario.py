@@ -14,11 +14,18 @@ from pathlib import Path
 from weft.errors import InputError
 from weft.model.problem import Problem
 from weft.scenarios.makers import MAKERS
-from weft.scenarios.recipes import BRINGS_MACHINES, Recipe, read_recipe
+from weft.scenarios.recipes import (
+    BRINGS_MACHINES,
+    STREAM_BASELINE,
+    STREAM_REFERENCES,
+    Recipe,
+    read_recipe,
+)
 from weft.scenarios.settings import Setting, Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
 from weft.scenarios.streams import StreamCase, stream_case
 from weft.scenarios.tpch import tpch_names
+from weft.scenarios.workflows import workflow_stream
 
 FILE_SETTINGS = (
     Setting("ccr", "number", 0.0, "mean transfer time over mean run time; 0: links as they are", 0, 1000),
@@ -44,7 +51,27 @@ class Scenario:
     @property
     def is_stream(self) -> bool:
         """Whether jobs keep arriving, so that dispatchers act instead of planners."""
-        return self.recipe.generator == "stream"
+        return self.recipe.generator == "stream" or self.is_job_stream
+
+    @property
+    def is_job_stream(self) -> bool:
+        """Whether the jobs that arrive are different workflows, dispatched task by task."""
+        return self.recipe.generator == "workflow" and self.number("load") > 0
+
+    @property
+    def schedulers(self) -> tuple[str, ...]:
+        """Reference schedulers."""
+        return STREAM_REFERENCES if self.is_job_stream else self.recipe.schedulers
+
+    @property
+    def baseline(self) -> str:
+        """The reference scheduler the others are compared with."""
+        return STREAM_BASELINE if self.is_job_stream else self.recipe.baseline
+
+    @property
+    def metric(self) -> str:
+        """What is compared: in a stream of workflows the mean time of a job."""
+        return "mean_jct" if self.is_job_stream else self.recipe.metric
 
     @functools.cached_property
     def settings(self) -> dict[str, Value]:
@@ -74,6 +101,11 @@ class Scenario:
         self._check_index(split, index)
         made = MAKERS[self.recipe.generator](self, split, index)
         return made.replaced(name=self.problem_name(split, index))
+
+    def job_stream(self, split: str, index: int, seed: int) -> Problem:
+        """The workflows that arrive at this index of a split; every seed has others."""
+        self._check_index(split, index)
+        return workflow_stream(self, split, index, seed).replaced(name=self.problem_name(split, index))
 
     def stream(self, split: str, index: int) -> StreamCase:
         """The stream of jobs at this index of a split."""

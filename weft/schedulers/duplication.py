@@ -37,6 +37,7 @@ class Tdca(ListPlanner):
 
     name = "tdca"
     makes_copies = True
+    plans_beside = False
 
     def place(self, problem: Problem, a: Arrays, t: Timeline, seed: int, limit: Limit) -> Timeline | None:
         order = list_order(a, heft_rank(problem, a))

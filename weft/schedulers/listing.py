@@ -13,6 +13,7 @@ from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.sim.arrays import Arrays, compile_problem
+from weft.sim.beside import Beside, put_beside
 from weft.sim.jit import announce
 from weft.sim.lookahead import place_lookahead
 from weft.sim.min_min import place_min_min
@@ -36,6 +37,8 @@ class ListPlanner:
 
     name = ""
     makes_copies = False
+    plans_beside = True
+    """Whether it can plan a job around what others have committed and what of it has started."""
 
     def supports(self, problem: Problem) -> str | None:
         """None, or why this planner cannot act on the problem."""
@@ -51,6 +54,15 @@ class ListPlanner:
         if problem.num_tasks:
             t = self.place(problem, a, t, seed, limit or Limit()) or t
         return Schedule(problem, **rows_of(t))
+
+    def plan_beside(self, problem: Problem, beside: Beside, *, seed: int = 0) -> Schedule:
+        """The same around what is committed; rows that are fixed are not part of the schedule."""
+        a = compile_problem(problem)
+        fixed = len(beside.fixed_task)
+        t = new_timeline(a, self.extra_rows(a) + fixed + len(beside.device))
+        put_beside(a, t, beside)
+        t = self.place(problem, a, t, seed, Limit()) or t
+        return Schedule(problem, **{key: column[fixed:] for key, column in rows_of(t).items()})
 
     def extra_rows(self, a: Arrays) -> int:
         """Rows beyond one per task."""
@@ -181,6 +193,7 @@ class MinMin(ListPlanner):
     """Always the ready task that can finish first."""
 
     name = "min-min"
+    plans_beside = False
 
     def place(self, problem: Problem, a: Arrays, t: Timeline, seed: int, limit: Limit) -> None:
         place_min_min(a, t)
@@ -214,6 +227,7 @@ class Perturbed(ListPlanner):
     """Best of many HEFTs whose ranks are multiplied by noise; the first has none."""
 
     name = "perturbed"
+    plans_beside = False
     effort = 200
     spreads = (0.05, 0.1, 0.2, 0.4)
     chunk = 8

@@ -15,7 +15,8 @@ def place_lookahead(a: Arrays, t: Timeline, order: Ints, children: Ints) -> None
     """HEFT order; each device is judged by the latest finish of the children placed after it.
 
     ``children`` holds the successors of every task in list order (the CSR of ``succ``).
-    Bittencourt et al. (2010): only parents placed so far count for a child.
+    Bittencourt et al. (2010): only parents placed so far count for a child. Tasks that have a row
+    already stay where they are.
     """
     num_devices = len(a.device_class)
     ready = np.empty(num_devices)
@@ -26,6 +27,8 @@ def place_lookahead(a: Arrays, t: Timeline, order: Ints, children: Ints) -> None
         widest = max(widest, a.succ_ptr[i + 1] - a.succ_ptr[i])
     trail = np.empty((widest + 1, 4))
     for i in order:
+        if t.first_row[i] >= 0:
+            continue
         ready_times(a, t, i, mine)
         best_p, best_start, best_score, best_finish = np.int64(-1), 0.0, np.inf, np.inf
         for p in range(num_devices):

@@ -218,11 +218,16 @@ def _copy_of_last_parent(
 def place_all(
     a: Arrays, t: Timeline, order: Ints, forced: Ints, bias: Floats, insert: bool, duplicate: bool
 ) -> float:
-    """Place the tasks in this order; ``forced`` is one device (or -1) per task, or empty."""
+    """Place the tasks in this order; ``forced`` is one device (or -1) per task, or empty.
+
+    Tasks that have a row already stay where they are.
+    """
     ready = np.empty(len(a.device_class))
     nobody = np.int64(-1)
     makespan = 0.0
     for i in order:
+        if t.first_row[i] >= 0:
+            continue
         device = forced[i] if len(forced) > 0 else nobody
         makespan = max(makespan, place(a, t, i, device, bias, insert, duplicate, ready))
     return makespan

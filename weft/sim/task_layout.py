@@ -147,6 +147,7 @@ def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
         look_at=np.zeros(num_devices),
         row_ptr=_pointer(rows.tolist()),
         num_rows=ints(num_envs),
+        spare=ints(num_envs),
         row_task=ints(num_rows),
         row_device=ints(num_rows),
         row_start=np.zeros(num_rows),

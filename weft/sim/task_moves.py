@@ -151,6 +151,21 @@ def _free_again(w: Tasks, s: TaskState, b: int, i: int) -> None:
             offer(w, s, b, i)
 
 
+@inlined
+def _forget_row(s: TaskState, b: int, row: int) -> None:
+    """Take a row that never started off the list of its task; the next new row takes its place."""
+    i = s.row_task[row]
+    if s.first_row[i] == row:
+        s.first_row[i] = s.next_row[row]
+    else:
+        at = s.first_row[i]
+        while s.next_row[at] != row:
+            at = s.next_row[at]
+        s.next_row[at] = s.next_row[row]
+    s.next_row[row] = s.spare[b]
+    s.spare[b] = row
+
+
 @kernel
 def cancel(w: Tasks, s: TaskState, b: int, row: int) -> None:
     """Give up a reservation that has not started; the task is ready again or waits for its parents."""
@@ -159,6 +174,7 @@ def cancel(w: Tasks, s: TaskState, b: int, row: int) -> None:
         s.row_status[row] = CANCELLED
         refresh(w, s, b, s.row_device[row])
         mark(w, s, b, s.row_device[row])
+        _forget_row(s, b, row)
         _free_again(w, s, b, s.row_task[row])
 
 

@@ -266,4 +266,8 @@ def run_tasks(rule: TaskRule, w: Tasks, f: Facts, s: TaskState) -> None:
     for b in range(len(s.now)):
         begin(w, s, b)
         while not advance(w, f, s, b):
-            decide(rule, w, f, s, b)
+            s.count[b, NUM_ASKED] += 1
+            if rule.device == IDLE:
+                _decide_idle(w, f, s, b)
+            else:
+                _decide_virtual(rule, w, f, s, b)

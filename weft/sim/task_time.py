@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.model.graph import Floats
 from weft.sim.heap import pop_event
 from weft.sim.jit import inlined, kernel
 from weft.sim.task_moves import expire, finish, release, serve_all
@@ -26,29 +27,22 @@ def _next_time(w: Tasks, s: TaskState, b: int) -> float:
 
 
 @inlined
-def _happen(w: Tasks, f: Facts, s: TaskState, b: int, item: int) -> None:
-    """Carry out one event of the heap."""
-    rows = s.row_ptr[b + 1] - s.row_ptr[b]
-    devices = w.device_ptr[b + 1] - w.device_ptr[b]
-    if item < rows:
-        if s.row_status[s.row_ptr[b] + item] == RUNNING:
-            finish(w, f, s, b, s.row_ptr[b] + item)
-    elif item < rows + devices:
-        mark(w, s, b, w.device_ptr[b] + item - rows)
-    else:
-        expire(w, s, b, w.job_ptr[b] + item - rows - devices)
-
-
-@inlined
 def _pop_until(w: Tasks, f: Facts, s: TaskState, b: int, now: float) -> None:
     """Carry out all events up to now: first those of the heap, then releases, oldest first."""
     first, last = s.event_ptr[b], s.event_ptr[b + 1]
     times, items = s.event_time[first:last], s.event_item[first:last]
+    rows = s.row_ptr[b + 1] - s.row_ptr[b]
+    devices = w.device_ptr[b + 1] - w.device_ptr[b]
     while s.num_events[b] > 0 and times[0] <= now:
         item = items[0]
         s.num_events[b] = pop_event(times, items, s.num_events[b])
         s.count[b, NUM_EVENTS] += 1
-        _happen(w, f, s, b, item)
+        if item >= rows + devices:
+            expire(w, s, b, w.job_ptr[b] + item - rows - devices)
+        elif item >= rows:
+            mark(w, s, b, w.device_ptr[b] + item - rows)
+        elif s.row_status[s.row_ptr[b] + item] == RUNNING:
+            finish(w, f, s, b, s.row_ptr[b] + item)
     at = w.job_ptr[b] + s.next_job[b]
     while at < w.job_ptr[b + 1] and w.job_release[w.job_order[at]] <= now:
         s.next_job[b] += 1
@@ -74,6 +68,30 @@ def advance(w: Tasks, f: Facts, s: TaskState, b: int) -> bool:
 
 
 @kernel
+def run_until(w: Tasks, f: Facts, s: TaskState, b: int, until: float, late: Floats) -> bool:
+    """Carry out all events up to a time, without decisions; stops at once when a row is late.
+
+    ``late`` is (max_rows,): when a row that has not ended by then counts as late. Returns whether
+    one is.
+    """
+    while not s.overflow[b]:
+        time = _next_time(w, s, b)
+        if time > until or time == np.inf:
+            break
+        s.now[b] = max(s.now[b], time)
+        s.wake[b] = np.inf
+        _pop_until(w, f, s, b, s.now[b])
+        serve_all(w, f, s, b)
+        for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
+            row = s.running[p]
+            while row >= 0:
+                if s.now[b] > late[row]:
+                    return True
+                row = s.after[row]
+    return False
+
+
+@kernel
 def begin(w: Tasks, s: TaskState, b: int) -> None:
     """Empty environment b; keys and work stay as the rule has set them."""
     for i in range(w.task_ptr[b], w.task_ptr[b + 1]):
@@ -93,6 +111,7 @@ def begin(w: Tasks, s: TaskState, b: int) -> None:
     s.num_free[b] = 0
     s.num_dirty[b] = 0
     s.num_rows[b] = 0
+    s.spare[b] = -1
     s.num_events[b] = 0
     s.count[b, :] = 0
     s.overflow[b] = False

@@ -115,6 +115,7 @@ class TaskState(NamedTuple):
     look_at: Floats  # (num_devices,) event at which the queue is looked at; infinite: none
     row_ptr: Ints  # (num_envs + 1,)
     num_rows: Ints  # (num_envs,)
+    spare: Ints  # (num_envs,) first of the rows given up before they started, -1: none
     row_task: Ints  # (max_rows,)
     row_device: Ints  # (max_rows,)
     row_start: Floats  # (max_rows,)
@@ -231,11 +232,15 @@ def offer(w: Tasks, s: TaskState, b: int, i: int) -> None:
 @inlined
 def new_row(s: TaskState, b: int, i: int, p: int) -> int:
     """A row for task i on device p, or -1 where there is no room for one."""
-    row = s.row_ptr[b] + s.num_rows[b]
-    if row >= s.row_ptr[b + 1]:
-        s.overflow[b] = True
-        return -1
-    s.num_rows[b] += 1
+    row = s.spare[b]
+    if row >= 0:
+        s.spare[b] = s.next_row[row]
+    else:
+        row = s.row_ptr[b] + s.num_rows[b]
+        if row >= s.row_ptr[b + 1]:
+            s.overflow[b] = True
+            return -1
+        s.num_rows[b] += 1
     s.row_task[row], s.row_device[row] = i, p
     s.row_start[row], s.row_finish[row], s.row_expected[row] = np.inf, np.inf, 0.0
     s.row_status[row] = PLANNED

@@ -170,16 +170,16 @@ def occupy(a: Arrays, t: Timeline, p: int, i: int, start: float) -> tuple[int, f
     """Take the time of task i on device p; returns the journal entry that ``release`` undoes."""
     finish = start + a.run[i, a.device_class[p]]
     if a.is_unary[p]:
-        return _take_gap(t, p, start, finish, t.shortest[a.device_class[p]])
+        return take_gap(t, p, start, finish, t.shortest[a.device_class[p]])
     made = 0
     if finish > start:
-        made = int(_split(t, p, start)) + 2 * int(_split(t, p, finish))
+        made = int(split_step(t, p, start)) + 2 * int(split_step(t, p, finish))
         _add(a, t, p, i, start, finish, 1.0)
     return -1, start, finish, made
 
 
 @inlined
-def _take_gap(
+def take_gap(
     t: Timeline, p: int, start: float, finish: float, shortest: float
 ) -> tuple[int, float, float, int]:
     gap_starts, gap_ends = t.gap_start, t.gap_end
@@ -238,7 +238,7 @@ def _copy_step(t: Timeline, source: int, target: int) -> None:
 
 
 @inlined
-def _split(t: Timeline, p: int, time: float) -> bool:
+def split_step(t: Timeline, p: int, time: float) -> bool:
     """Make a step of device p begin at this time; returns whether none did."""
     low, high = t.base[p], t.base[p] + t.size[p]
     while low < high:

@@ -1,0 +1,59 @@
+"""What a unit of device time is worth when everything is busy: prices of classes, and priced work.
+
+Let every kind of task be split over the classes so that the busiest class is as little busy as
+possible. The dual of this linear programme prices the time of each class: a class that everything
+wants is dear. A stream of jobs is stable while the priced work that arrives stays below one unit per
+device and unit of time. Solved by multiplicative weights, without a solver.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.model.graph import Floats
+from weft.model.problem import Problem
+
+ROUNDS = 400
+FIRST_STEP = 0.5
+
+
+def class_prices(problem: Problem) -> Floats:
+    """Price of a unit of time on every class, 1 on average over devices; from expected run times."""
+    counts, run = problem.device_counts, problem.run_times
+    if not problem.num_tasks or len(counts) == 1:
+        return np.ones(len(counts))
+    weights, table = _grouped(run[:, counts > 0])
+    present = counts[counts > 0]
+    share = present / present.sum()
+    best, best_value = share, -np.inf
+    for k in range(ROUNDS):
+        cost = table * (share / present)
+        cheapest = cost.argmin(axis=1)
+        rows = np.arange(len(table))
+        value = float((weights * cost[rows, cheapest]).sum())
+        if value > best_value:
+            best, best_value = share, value
+        busy = np.bincount(cheapest, weights * table[rows, cheapest], len(present)) / present
+        step = FIRST_STEP / np.sqrt(k + 1.0)
+        share = share * np.exp(step * busy / max(busy.max(), 1e-300))
+        share = share / share.sum()
+    prices = np.ones(len(counts))
+    prices[counts > 0] = best / present * present.sum()
+    return prices
+
+
+def priced_work(problem: Problem, prices: Floats) -> Floats:
+    """What the run time of every task costs on the class where it costs least."""
+    present = problem.device_counts > 0
+    cost: Floats = (problem.run_times[:, present] * prices[present]).min(axis=1)
+    return cost
+
+
+def _grouped(run: Floats) -> tuple[Floats, Floats]:
+    """Weight and relative run times of tasks that are alike up to their length."""
+    best = run.min(axis=1)
+    is_some = best > 0
+    relative = np.round(run[is_some] / best[is_some, None], 9)
+    rows, inverse = np.unique(relative, axis=0, return_inverse=True)
+    weights = np.bincount(inverse.ravel(), best[is_some], len(rows))
+    return np.asarray(weights, dtype=np.float64), rows

@@ -1,0 +1,149 @@
+"""Dispatchers of the task view: rules for problems with several jobs, links, capacities and noise.
+
+A dispatcher of this kind carries a problem out: expected run times decide, realised ones happen. The
+schedule it returns is what happened. ``sim/task_rules.py`` says how orders and device rules work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from weft.errors import InputError, UnsupportedError
+from weft.model.graph import Floats
+from weft.model.prices import class_prices, priced_work
+from weft.model.problem import Problem, Realisation, keyed_uniform
+from weft.model.schedule import Schedule
+from weft.sim.arrays import compile_problem
+from weft.sim.jit import announce
+from weft.sim.planning import upward_rank
+from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
+from weft.sim.task_rules import BY_KEY, BY_LEFT, BY_RATIO, IDLE, LATE, VIRTUAL, TaskRule, run_tasks
+from weft.sim.tasks import TaskState
+
+DRAW = 5
+"""Stream of keyed draws of the random order; add, never renumber."""
+LOOK = 4
+"""Ready tasks per device that rules with virtual queues look at."""
+
+
+class TaskDispatcher(Protocol):
+    """Carries problems out, deciding at events."""
+
+    name: str
+
+    def supports(self, problem: Problem) -> str | None:
+        """None if it can act on this problem, else the reason why not."""
+
+    def run_all(
+        self, problems: Sequence[Problem], worlds: Sequence[Realisation], seeds: Sequence[int]
+    ) -> list[Schedule]:
+        """What happens when each problem meets its realisation; seeds are the dispatcher's own."""
+
+
+def run_one(dispatcher: TaskDispatcher, problem: Problem, world: Realisation, seed: int = 0) -> Schedule:
+    """One problem carried out."""
+    reason = dispatcher.supports(problem)
+    if reason is not None:
+        raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
+    return dispatcher.run_all([problem], [world], [seed])[0]
+
+
+def by_age(problem: Problem, seed: int) -> Floats:
+    """Oldest job first."""
+    return np.array([job.release for job in problem.jobs], dtype=np.float64)[problem.job_of]
+
+
+def by_run_time(problem: Problem, seed: int) -> Floats:
+    """Shortest task first."""
+    return problem.best_run_times
+
+
+def by_due_time(problem: Problem, seed: int) -> Floats:
+    """Earliest deadline first, jobs without one last."""
+    due = [np.inf if job.deadline is None else job.release + job.deadline for job in problem.jobs]
+    return np.array(due, dtype=np.float64)[problem.job_of]
+
+
+def by_draw(problem: Problem, seed: int) -> Floats:
+    """A number drawn for every task."""
+    task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
+    return keyed_uniform(seed, DRAW, problem.job_of, task, 0, 0)
+
+
+def by_rank(problem: Problem, seed: int) -> Floats:
+    """Longest mean path to the end first, transfers included, whatever the job."""
+    return -rank_of(problem)
+
+
+def rank_of(problem: Problem) -> Floats:
+    """Upward rank of every task."""
+    rank: Floats = upward_rank(compile_problem(problem), np.array(problem.mean_run_times))
+    return rank
+
+
+def rank_ratio(problem: Problem) -> Floats:
+    """Upward rank over the largest of the job."""
+    rank = rank_of(problem)
+    most = np.zeros(len(problem.jobs))
+    np.maximum.at(most, problem.job_of, rank)
+    return np.asarray(rank / np.maximum(most, 1e-300)[problem.job_of], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class RuleDispatcher:
+    """An order of the ready tasks and a way to choose devices."""
+
+    name: str
+    device: int
+    """IDLE, VIRTUAL or LATE."""
+    key: Callable[[Problem, int], Floats] = by_age
+    """Fixed order, smallest first; what ``order`` leaves open."""
+    order: int = BY_KEY
+    look: int = LOOK
+
+    def supports(self, problem: Problem) -> str | None:
+        """None if it can act on this problem, else the reason why not."""
+        return refuse_tasks(problem)
+
+    def run_all(
+        self, problems: Sequence[Problem], worlds: Sequence[Realisation], seeds: Sequence[int]
+    ) -> list[Schedule]:
+        """All problems in one call of the kernel."""
+        announce()
+        w = compile_tasks(problems)
+        f, s = facts_of(worlds, w), new_task_state(w)
+        run_tasks(self.prepare(problems, s, seeds), w, f, s)
+        if s.overflow.any():
+            raise InputError("the event kernel ran out of room for rows or events")
+        pairs = enumerate(zip(problems, worlds, strict=True))
+        return [schedule_of(problem, world, w, s, b) for b, (problem, world) in pairs]
+
+    def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        """The kernel's rule; writes keys and work of the tasks into an empty state."""
+        s.key[:] = np.concatenate([self.key(p, seed) for p, seed in zip(problems, seeds, strict=True)])
+        prices = [class_prices(p) for p in problems] if self.order != BY_KEY else []
+        if prices:
+            s.work[:] = np.concatenate([priced_work(p, x) for p, x in zip(problems, prices, strict=True)])
+        return self.rule(problems, prices)
+
+    def rule(self, problems: Sequence[Problem], prices: Sequence[Floats]) -> TaskRule:
+        """The kernel's rule for these problems side by side."""
+        none = np.zeros(0)
+        ratio = np.concatenate([rank_ratio(p) for p in problems]) if self.order == BY_RATIO else none
+        dear = [x[p.cluster.device_class] for p, x in zip(problems, prices, strict=False)]
+        price = np.concatenate(dear) if self.device == LATE else none
+        return TaskRule(self.order, self.device, self.look, ratio, price)
+
+
+fifo = RuleDispatcher("fifo", IDLE)
+shortest_first = RuleDispatcher("shortest-first", IDLE, by_run_time)
+edf = RuleDispatcher("edf", IDLE, by_due_time)
+random = RuleDispatcher("random", IDLE, by_draw)
+eft = RuleDispatcher("eft", VIRTUAL)
+heft = RuleDispatcher("heft", VIRTUAL, by_rank)
+srw = RuleDispatcher("srw", VIRTUAL, order=BY_LEFT)
+priced = RuleDispatcher("priced", LATE, order=BY_RATIO)

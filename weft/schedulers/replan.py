@@ -1,0 +1,149 @@
+"""Planners as dispatchers: each arriving job is planned around what is committed, and carried out.
+
+Devices and orders of the plan are kept, starts follow what happens. When a task is later than planned
+by more than a share of its job's planned length, all that has not started is planned again, job by job
+in the order of arrival. A planner that cannot plan around others plans each job as if it were alone,
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.model.graph import Bools, Ints
+from weft.model.problem import Problem, Realisation
+from weft.model.schedule import Schedule
+from weft.schedulers.base import Planner
+from weft.schedulers.listing import Heft, ListPlanner
+from weft.sim.beside import Beside, write_committed
+from weft.sim.jit import announce
+from weft.sim.replay import plan_order
+from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
+from weft.sim.task_moves import cancel, reserve, serve_all
+from weft.sim.task_time import run_until
+from weft.sim.tasks import ENDED, PLANNED, RUNNING
+
+DRIFT = 0.1
+"""Share of its job's planned length by which a task may be late before all is planned again."""
+ENV = 0
+
+
+@dataclass(frozen=True)
+class PlanDispatcher:
+    """Plans every job when it arrives."""
+
+    name: str
+    planner: Planner
+    drift: float = DRIFT
+    """Infinite: what is planned stays."""
+
+    def __post_init__(self) -> None:
+        if not self.drift > 0:
+            raise InputError(f"expected a share > 0, got {self.drift}", field="drift")
+
+    def supports(self, problem: Problem) -> str | None:
+        """None if the planner can plan these jobs and the task view can run them, else the reason."""
+        return refuse_tasks(problem) or self.planner.supports(problem)
+
+    def run_all(
+        self, problems: Sequence[Problem], worlds: Sequence[Realisation], seeds: Sequence[int]
+    ) -> list[Schedule]:
+        """One problem after the other."""
+        announce()
+        cases = zip(problems, worlds, seeds, strict=True)
+        return [_Run(self, problem, world, seed).play() for problem, world, seed in cases]
+
+
+heft_job = PlanDispatcher("heft-job", Heft(), float("inf"))
+
+
+def _can_join(planner: Planner) -> TypeGuard[ListPlanner]:
+    return isinstance(planner, ListPlanner) and planner.plans_beside
+
+
+class _Run:
+    """One problem while it is carried out."""
+
+    def __init__(self, dispatcher: PlanDispatcher, problem: Problem, world: Realisation, seed: int) -> None:
+        self.planner, self.problem, self.world, self.seed = dispatcher.planner, problem, world, seed
+        self.drift = dispatcher.drift if _can_join(dispatcher.planner) else float("inf")
+        self.w = compile_tasks([problem])
+        self.f = facts_of([world], self.w)
+        self.s = new_task_state(self.w, problem.num_tasks + 1)
+        self.late = np.full(len(self.s.row_task), np.inf)
+        self.planned: list[int] = []
+
+    def play(self) -> Schedule:
+        """From the first job to the end."""
+        for j in self.w.job_order.tolist():
+            self._until(float(self.w.job_release[j]))
+            self.planned.append(j)
+            self._plan(j)
+        self._until(float("inf"))
+        if self.s.overflow.any():
+            raise InputError("the event kernel ran out of room for rows or events")
+        return schedule_of(self.problem, self.world, self.w, self.s)
+
+    def _until(self, time: float) -> None:
+        """Let time pass, planning again whenever something is late."""
+        while run_until(self.w, self.f, self.s, ENV, time, self.late):
+            self._plan_again()
+        self.s.now[ENV] = max(self.s.now[ENV], time) if time < np.inf else self.s.now[ENV]
+
+    def _plan_again(self) -> None:
+        for row in np.flatnonzero(self._rows(PLANNED)).tolist():
+            cancel(self.w, self.s, ENV, row)
+        self.late[:] = np.inf  # what runs late now is known to
+        for j in self.planned:
+            if np.isnan(self.s.job_finish[j]):
+                self._plan(j)
+
+    def _plan(self, j: int) -> None:
+        """Reserve devices for all tasks of job j that have not started."""
+        first = int(self.problem.offsets[j])
+        now = float(self.s.now[ENV])
+        job = replace(self.problem.jobs[j], release=now)
+        alone = self.problem.replaced(jobs=(job,), noise=0.0)
+        plan = self._planned(alone, first)
+        if not len(plan):
+            return
+        allowance = self.drift * (float(plan.finish.max()) - now)
+        for k in plan_order(plan).tolist():
+            start, finish = float(plan.start[k]), float(plan.finish[k])
+            row = reserve(self.w, self.s, ENV, first + int(plan.task[k]), int(plan.device[k]), start)
+            if row >= 0:
+                self.late[row] = finish + allowance
+        serve_all(self.w, self.f, self.s, ENV)
+
+    def _planned(self, alone: Problem, first: int) -> Schedule:
+        if not _can_join(self.planner):
+            return self.planner.plan(alone, seed=self.seed)
+        return self.planner.plan_beside(alone, self._beside(first, alone.num_tasks), seed=self.seed)
+
+    def _rows(self, *status: int) -> Bools:
+        used = np.arange(len(self.s.row_status)) < self.s.num_rows[ENV]
+        return np.asarray(used & np.isin(self.s.row_status, status), dtype=np.bool_)
+
+    def _beside(self, first: int, num_tasks: int) -> Beside:
+        """What devices are held by, and which tasks of the job have started."""
+        s, room = self.s, int(self.s.num_rows[ENV])
+        device: Ints = np.zeros(room, np.int64)
+        start, finish, slots = np.zeros(room), np.zeros(room), np.zeros(room)
+        count = write_committed(self.w, s, ENV, device, start, finish, slots)
+        own = (s.row_task >= first) & (s.row_task < first + num_tasks) & self._rows(RUNNING, ENDED)
+        ends = np.maximum(np.where(s.row_status == ENDED, s.row_finish, s.row_expected), 0.0)
+        return Beside(
+            device[:count],
+            start[:count],
+            finish[:count],
+            slots[:count],
+            s.row_task[own] - first,
+            s.row_device[own],
+            s.row_start[own],
+            np.where(s.row_status[own] == RUNNING, np.maximum(ends[own], s.now[ENV]), ends[own]),
+        )
