@@ -171,19 +171,6 @@ def dispatcher(name: str) -> Dispatcher:
     return found.waiting() if plus else found
 
 
-_WEIGHTS = (".safetensors", ".json")
-
-
-def chooser(name: str) -> Dispatcher | Learned:
-    """The dispatcher of this name, or the policy that ships, of a weights file or of a run folder."""
-    name = policy_file(name) or name
-    is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last")) or Path(name).is_dir()
-    if not is_file:
-        return dispatcher(name)
-    learned: Learned = importlib.import_module("weft.policies.learned").load_learned(name)
-    return learned
-
-
 def task_dispatcher(name: str) -> TaskDispatcher:
     """The dispatcher of this name for problems with several jobs; ``plan:NAME`` wraps a planner."""
     found: TaskDispatcher
@@ -206,6 +193,29 @@ def dispatcher_for(name: str, problem: Problem) -> Dispatcher | TaskDispatcher:
 
     is_queue = name.partition("+wait")[0] in DISPATCHERS and refuse_stream(problem) is None
     return dispatcher(name) if is_queue else task_dispatcher(name)
+
+
+_WEIGHTS = (".safetensors", ".json")
+
+
+def is_policy(name: str) -> bool:
+    """Whether a name stands for a policy: one that ships, a weights file or a run folder."""
+    is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last"))
+    return name in POLICIES or is_file or Path(name).is_dir()
+
+
+def chooser(name: str) -> Dispatcher | Learned:
+    """The dispatcher of this name, or the policy that ships, of a weights file or of a run folder."""
+    if not is_policy(name):
+        return dispatcher(name)
+    load = importlib.import_module("weft.policies.learned").load_learned
+    learned: Learned = load(policy_file(name) or name)
+    return learned
+
+
+def scheduler_for(name: str, problem: Problem) -> Dispatcher | Learned | TaskDispatcher:
+    """The policy of this name, or the dispatcher of this name in the view the problem needs."""
+    return chooser(name) if is_policy(name) else dispatcher_for(name, problem)
 
 
 @dataclass(frozen=True)

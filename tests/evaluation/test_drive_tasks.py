@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LINKS, SEEDS, make_problem
 
-from weft import Session
+from weft import Session, catalog
 from weft.evaluation.drive_tasks import drive_tasks
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem, realise
-from weft.model.schedule import Schedule
 from weft.model.validate import validate
-from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, schedule_of
-from weft.sim.task_rules import BY_KEY, BY_LEFT, BY_RATIO, IDLE, LATE, VIRTUAL, TaskRule, run_tasks
-from weft.sim.tasks import Tasks, TaskState
-
-
-@dataclass(frozen=True)
-class OldestFirst:
-    device: int
-    order: int
-    name: str = "oldest-first"
-
-    def task_rule(self, problem: Problem, w: Tasks, s: TaskState, seed: int) -> TaskRule:
-        s.key[:] = w.job_release[w.job]
-        s.work[:] = problem.best_run_times
-        price = np.ones(len(w.group)) if self.device == LATE else np.zeros(0)
-        return TaskRule(self.order, self.device, 4, np.zeros(len(w.job)), price)
+from weft.schedulers.dispatch_tasks import run_one
 
 
 def with_branches(graph: TaskGraph, rng: np.random.Generator) -> TaskGraph:
@@ -59,12 +41,7 @@ def make(seed: int, links: str, shape: str, is_plain: bool, is_conditional: bool
     return problem.replaced(jobs=tuple(jobs), noise=0.3)
 
 
-def kernel_alone(rule: OldestFirst, problem: Problem, seed: int) -> Schedule:
-    world = realise(problem, seed)
-    w = compile_tasks([problem])
-    f, s = facts_of([world], w), new_task_state(w)
-    run_tasks(rule.task_rule(problem, w, s, seed), w, f, s)
-    return schedule_of(problem, world, w, s)
+RULES = ("fifo", "shortest-first", "edf", "random", "eft", "srw", "heft", "priced")
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -74,16 +51,15 @@ def kernel_alone(rule: OldestFirst, problem: Problem, seed: int) -> Schedule:
     st.sampled_from(("chain", "fork", "diamond", "random")),
     st.booleans(),
     st.booleans(),
-    st.sampled_from((IDLE, VIRTUAL, LATE)),
-    st.sampled_from((BY_KEY, BY_LEFT, BY_RATIO)),
+    st.sampled_from(RULES),
 )
 def test_driven_session_equals_kernel(
-    seed: int, links: str, shape: str, is_plain: bool, is_conditional: bool, device: int, order: int
+    seed: int, links: str, shape: str, is_plain: bool, is_conditional: bool, rule: str
 ):
     problem = make(seed, links, shape, is_plain, is_conditional)
-    rule = OldestFirst(device, order)
-    alone = kernel_alone(rule, problem, seed)
-    driven = drive_tasks(Session(problem, rule), problem, realise(problem, seed))
+    world = realise(problem, seed)
+    alone = run_one(catalog.task_dispatcher(rule), problem, world, seed)
+    driven = drive_tasks(Session(problem, catalog.task_dispatcher(rule), seed=seed), problem, world)
     for name in ("task", "device", "start", "finish"):
         assert getattr(driven, name).tobytes() == getattr(alone, name).tobytes()
     assert validate(driven) == ()

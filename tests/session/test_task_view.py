@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -16,19 +15,6 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.problem import Job, Problem
 from weft.session import Decision, End, Session, Start
-from weft.sim.task_rules import BY_KEY, IDLE, LATE, VIRTUAL, TaskRule
-from weft.sim.tasks import Tasks, TaskState
-
-
-@dataclass(frozen=True)
-class OldestFirst:
-    device: int = IDLE
-    name: str = "oldest-first"
-
-    def task_rule(self, problem: Problem, w: Tasks, s: TaskState, seed: int) -> TaskRule:
-        s.key[:] = w.job_release[w.job]
-        price = np.ones(len(w.group)) if self.device == LATE else np.zeros(0)
-        return TaskRule(BY_KEY, self.device, 4, np.zeros(len(w.job)), price)
 
 
 def chain(*work: float, data: float = 10.0) -> TaskGraph:
@@ -42,9 +28,9 @@ def pair(num_devices: int = 2) -> Cluster:
     return Cluster.uniform((DeviceClass("cpu"),), (num_devices,), bandwidth=10.0)
 
 
-def new(num_jobs: int = 2, num_devices: int = 2, device: int = IDLE, **given: int) -> Session:
+def new(num_jobs: int = 2, num_devices: int = 2, rule: str = "fifo", **given: int) -> Session:
     jobs = [Job(chain(1.0, 2.0), f"job{j}") for j in range(num_jobs)]
-    return Session(Problem(jobs, pair(num_devices)), OldestFirst(device), **given)
+    return Session(Problem(jobs, pair(num_devices)), rule, **given)
 
 
 def begin(session: Session, decision: Decision, time: float) -> None:
@@ -91,7 +77,7 @@ def test_child_stays_where_its_data_is():
 
 def test_rule_that_starts_late_says_when_to_ask_again():
     jobs = [Job(chain(1.0, 5.0), "a"), Job(chain(0.5), "b")]
-    session = Session(Problem(jobs, pair()), OldestFirst(LATE))
+    session = Session(Problem(jobs, pair()), "priced")
     session.arrived("a", 0.0)
     begin(session, session.decide(0.0), 0.0)
     session.finished("a", "t0", "cpu-0", 1.0)
@@ -116,7 +102,7 @@ def test_failed_task_is_tried_again_and_its_job_fails_in_the_end():
 
 def test_job_without_tasks_is_done_when_it_arrives():
     jobs = [Job(TaskGraph([], [], []), "empty"), Job(chain(1.0), "one")]
-    session = Session(Problem(jobs, pair()), OldestFirst())
+    session = Session(Problem(jobs, pair()), "fifo")
     session.arrived("empty", 3.0)
     assert session.decide(3.0).ended == (End("empty", "done", 3.0),)
 
@@ -131,8 +117,8 @@ def test_vacated_is_refused_where_devices_are_shared():
 
 def test_problem_the_view_cannot_run_is_refused():
     jobs = [Job(chain(1.0), "a", period=2.0), Job(chain(1.0), "b")]
-    with pytest.raises(UnsupportedError, match="oldest-first: job 'a' is periodic"):
-        Session(Problem(jobs, pair()), OldestFirst())
+    with pytest.raises(UnsupportedError, match="fifo: job 'a' is periodic"):
+        Session(Problem(jobs, pair()), "fifo")
 
 
 class Chaos:
@@ -200,14 +186,14 @@ def make(seed: int, shape: str, is_plain: bool) -> Problem:
 
 
 SHAPES = st.sampled_from(("chain", "fork", "diamond", "random"))
-DEVICES = st.sampled_from((IDLE, VIRTUAL))
+RULES = st.sampled_from(("fifo", "eft", "srw", "heft", "random"))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(SEEDS, SHAPES, st.booleans(), DEVICES)
-def test_no_task_is_lost_or_doubled(seed: int, shape: str, is_plain: bool, device: int):
+@given(SEEDS, SHAPES, st.booleans(), RULES)
+def test_no_task_is_lost_or_doubled(seed: int, shape: str, is_plain: bool, rule: str):
     problem = make(seed, shape, is_plain)
-    world = Chaos(Session(problem, OldestFirst(device)), seed)
+    world = Chaos(Session(problem, rule), seed)
     world.play()
     for name, graph in world.jobs.items():
         done = {task for job, task in world.finished if job == name}
@@ -218,11 +204,11 @@ def test_no_task_is_lost_or_doubled(seed: int, shape: str, is_plain: bool, devic
 @given(SEEDS, SHAPES, st.booleans(), st.integers(1, 40))
 def test_restored_session_goes_on_as_the_first(seed: int, shape: str, is_plain: bool, num_steps: int):
     problem = make(seed, shape, is_plain)
-    session = Session(problem, OldestFirst())
+    session = Session(problem, "fifo")
     world = Chaos(session, seed)
     world.play(num_steps)
     text = json.dumps(session.snapshot(), allow_nan=False)
-    twin = Session.restore(problem, json.loads(text), scheduler=OldestFirst())
+    twin = Session.restore(problem, json.loads(text))
     assert twin.snapshot() == session.snapshot()
     for device in sorted(world.lost):
         session.device_joined(device, world.now)

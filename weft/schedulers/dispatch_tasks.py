@@ -22,6 +22,7 @@ from weft.sim.jit import announce
 from weft.sim.planning import upward_rank
 from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.task_rules import BY_KEY, BY_LEFT, BY_RATIO, IDLE, LATE, VIRTUAL, TaskRule, run_tasks
+from weft.sim.tasks import TaskState
 
 DRAW = 5
 """Stream of keyed draws of the random order; add, never renumber."""
@@ -115,15 +116,19 @@ class RuleDispatcher:
         announce()
         w = compile_tasks(problems)
         f, s = facts_of(worlds, w), new_task_state(w)
-        s.key[:] = np.concatenate([self.key(p, seed) for p, seed in zip(problems, seeds, strict=True)])
-        prices = [class_prices(p) for p in problems] if self.order != BY_KEY else []
-        if prices:
-            s.work[:] = np.concatenate([priced_work(p, x) for p, x in zip(problems, prices, strict=True)])
-        run_tasks(self.rule(problems, prices), w, f, s)
+        run_tasks(self.prepare(problems, s, seeds), w, f, s)
         if s.overflow.any():
             raise InputError("the event kernel ran out of room for rows or events")
         pairs = enumerate(zip(problems, worlds, strict=True))
         return [schedule_of(problem, world, w, s, b) for b, (problem, world) in pairs]
+
+    def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        """The kernel's rule; writes keys and work of the tasks into an empty state."""
+        s.key[:] = np.concatenate([self.key(p, seed) for p, seed in zip(problems, seeds, strict=True)])
+        prices = [class_prices(p) for p in problems] if self.order != BY_KEY else []
+        if prices:
+            s.work[:] = np.concatenate([priced_work(p, x) for p, x in zip(problems, prices, strict=True)])
+        return self.rule(problems, prices)
 
     def rule(self, problems: Sequence[Problem], prices: Sequence[Floats]) -> TaskRule:
         """The kernel's rule for these problems side by side."""

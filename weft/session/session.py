@@ -13,16 +13,17 @@ from numbers import Real
 from typing import Any
 
 from weft import catalog
-from weft.errors import InputError
+from weft.errors import InputError, UnsupportedError
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
 from weft.policies.learned import Learned
 from weft.schedulers.dispatch import Dispatcher
+from weft.schedulers.dispatch_tasks import RuleDispatcher, TaskDispatcher
 from weft.session.ledger import Ledger, Run
 from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, Name, Start
 from weft.session.names import DeviceNames, TaskNames
 from weft.session.queue_view import QueueView
-from weft.session.task_view import TaskDispatcher, TaskView
+from weft.session.task_view import TaskView
 from weft.session.view import Started, View
 from weft.session.wire import arguments_of
 from weft.sim.env import rules_of
@@ -59,10 +60,10 @@ class Session:
         rules: Rules | None = None,
         max_attempts: int = MAX_ATTEMPTS,
     ) -> None:
-        chooser = catalog.chooser(scheduler) if isinstance(scheduler, str) else scheduler
-        if isinstance(problem, StreamCase):
-            rules = rules or rules_of(problem, chooser.sight if isinstance(chooser, Learned) else None)
-            problem = problem.problem
+        case, problem = (problem, problem.problem) if isinstance(problem, StreamCase) else (None, problem)
+        chooser = catalog.scheduler_for(scheduler, problem) if isinstance(scheduler, str) else scheduler
+        if case is not None:
+            rules = rules or rules_of(case, chooser.sight if isinstance(chooser, Learned) else None)
         if type(max_attempts) is not int or max_attempts < 1:
             raise InputError(f"expected a whole number >= 1, got {max_attempts!r}", field="max_attempts")
         self.problem = problem
@@ -71,8 +72,10 @@ class Session:
         self._view: View
         if isinstance(chooser, Dispatcher | Learned):
             self._view = QueueView(problem, rules or Rules(), chooser, seed)
-        else:
+        elif isinstance(chooser, RuleDispatcher):
             self._view = TaskView(problem, chooser, seed)
+        else:
+            raise UnsupportedError(f"{chooser.name}: sessions take rules and policies", field="scheduler")
         self._devices = DeviceNames(problem.cluster, self._view.lane_device)
         self._graphs: dict[int, TaskNames] = {}
         self._now = -math.inf

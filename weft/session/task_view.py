@@ -6,36 +6,25 @@ Items are the problem's task numbers, a lane is a device. A job that arrives is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from weft.errors import InputError, UnsupportedError
 from weft.model.graph import ALWAYS, Bools
 from weft.model.problem import Problem
+from weft.schedulers.dispatch_tasks import RuleDispatcher
 from weft.session.messages import Name
 from weft.session.plain import arrayed, fingerprint, plain
 from weft.session.view import Started
 from weft.sim.jit import announce
 from weft.sim.live_tasks import abort, decide_live
-from weft.sim.task_layout import compile_tasks, new_task_state, refuse_tasks
+from weft.sim.task_layout import compile_tasks, new_task_state
 from weft.sim.task_moves import expire, finish, join, lose, release
-from weft.sim.task_rules import TaskRule
 from weft.sim.tasks import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
 
 _ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status")
 _LISTS = ("next_row", "before", "after")
-
-
-class TaskDispatcher(Protocol):
-    """A rule by name for the task view."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    def task_rule(self, problem: Problem, w: Tasks, s: TaskState, seed: int) -> TaskRule:
-        """The kernel's rule; sets ``key`` and ``work`` of the state."""
 
 
 class TaskView:
@@ -43,8 +32,8 @@ class TaskView:
 
     can_vacate = False
 
-    def __init__(self, problem: Problem, dispatcher: TaskDispatcher, seed: int) -> None:
-        reason = refuse_tasks(problem)
+    def __init__(self, problem: Problem, dispatcher: RuleDispatcher, seed: int) -> None:
+        reason = dispatcher.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
         announce()
@@ -52,7 +41,7 @@ class TaskView:
         self._w = compile_tasks([problem])
         self._f = _nothing_known(problem, self._w)
         self._s = new_task_state(self._w)
-        self._rule = dispatcher.task_rule(problem, self._w, self._s, seed)
+        self._rule = dispatcher.prepare([problem], self._s, [seed])
         self._fingerprint = fingerprint(self._w)
         self._number = {job.name: j for j, job in enumerate(problem.jobs)}
         self._arrived: set[int] = set()
