@@ -17,7 +17,7 @@ MOST_POINTS = 400
 
 def learning(runs: Sequence[TrainingRun]) -> Section:
     """Curves over samples, one per policy with a band over its training seeds, and a table of all runs."""
-    groups = _groups(runs)
+    groups = by_policy(runs)
     blocks: list[Block] = []
     for column, rules in AGAINST.items():
         text = (
@@ -32,12 +32,29 @@ def learning(runs: Sequence[TrainingRun]) -> Section:
     return Section("Training", (*blocks, _table(runs)))
 
 
-def _groups(runs: Sequence[TrainingRun]) -> dict[str, list[TrainingRun]]:
+def by_policy(runs: Sequence[TrainingRun]) -> dict[str, list[TrainingRun]]:
     """Runs that differ in their training seed alone, by the name of their folder."""
     found: dict[str, list[TrainingRun]] = {}
     for run in runs:
         found.setdefault(run.name.rpartition("/seed-")[0] or run.name, []).append(run)
     return found
+
+
+def in_words(name: str, runs: Sequence[TrainingRun]) -> str:
+    """One policy's training in a sentence."""
+    seeds = f"{len(runs)} seeds, " if len(runs) > 1 else ""
+    seconds = [run.seconds for run in runs if run.seconds is not None]
+    took = f" in {_span(seconds, '.0f')} s" if seconds else ""
+    said = ""
+    for column, rules in AGAINST.items():
+        best = [value for value in (run.best(column) for run in runs) if value is not None]
+        said += f"; at best {_span(best, '+.1f')} % against {rules}" if best else ""
+    return f"Training {name}: {seeds}{_span([run.samples for run in runs], ',')} decisions{took}{said}."
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    low, high = f"{min(values):{form}}", f"{max(values):{form}}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _about_bands(groups: Mapping[str, Sequence[TrainingRun]]) -> str:

@@ -94,7 +94,8 @@ def line_chart(series: Sequence[Series], axes: Axes, *, is_step: bool = False, h
     frame = _frame(series, axes)
     parts = [_grid(frame, axes)]
     for place, one in enumerate(series):
-        shift = _DODGE * (place - (len(series) - 1) / 2) if one.low is not None else 0.0
+        is_dodged = has_marks and one.low is not None
+        shift = _DODGE * (place - (len(series) - 1) / 2) if is_dodged else 0.0
         parts.append(_line(frame, one, shift, is_step, has_marks))
     if not axes.has_legend:
         return _document(axes.width, axes.height, parts)
