@@ -114,6 +114,7 @@ def test_buttons_and_wheel_zoom_both_panels_together(opened, page_file: Path):
 def test_table_shows_one_page_and_sorts_and_filters(opened, page_file: Path):
     page = opened.open(page_file)
     rows = page.locator(".table-host tbody tr")
+    rows.first.wait_for()
     assert rows.count() == 50
     page.get_by_role("button", name="value").click()
     assert rows.first.locator("td").nth(1).inner_text() == "0"

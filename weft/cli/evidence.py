@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -200,6 +201,7 @@ def _show(found: Evaluation, out: Path | None) -> None:
     _show_claims(found)
     if out is not None:
         output.note(f"rows in {out}: the same command resumes or shows them")
+        output.next_command(f"weft report {shlex.quote(str(out))} --open")
     else:
         output.next_command("the same with --out SWEEP keeps the rows and can be resumed")
 

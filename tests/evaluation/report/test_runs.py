@@ -9,7 +9,8 @@ import pytest
 from report_examples import write_run
 
 from weft.errors import InputError
-from weft.evaluation.report.learning import learning
+from weft.evaluation.report.blocks import Figure, Table
+from weft.evaluation.report.learning import in_words, learning
 from weft.evaluation.report.runs import read_run, run_folders
 
 ROWS = [
@@ -64,3 +65,20 @@ def test_learning_without_validation_says_so(tmp_path: Path):
     rows = [{"samples": 10, "mean_reward": -2.0}]
     table = learning([read_run(write_run(tmp_path / "run", rows))]).blocks[-1]
     assert "not measured" in table.rows[0]  # type: ignore[union-attr]
+
+
+def test_learning_draws_training_seeds_as_one_line_with_a_band(tmp_path: Path):
+    runs = [read_run(write_run(tmp_path / "pi-4" / f"seed-{seed}", ROWS)) for seed in (1, 2)]
+    section = learning(runs)
+    figure, table = section.blocks[0], section.blocks[-1]
+    assert isinstance(figure, Figure) and isinstance(table, Table)
+    assert figure.svg.count('class="band c0"') == 1 and ">pi-4<" in figure.svg
+    assert "over up to 2 training seeds" in figure.caption
+    assert [len(row) for row in table.rows] == [len(table.headers)] * 2
+
+
+def test_training_is_told_once_for_all_seeds(tmp_path: Path):
+    runs = [read_run(write_run(tmp_path / "pi-4" / f"seed-{seed}", ROWS)) for seed in (1, 2)]
+    assert in_words("pi-4", runs) == (
+        "Training pi-4: 2 seeds, 30 decisions in 3 s; at best -4.0 % against the best of fifo, mru and depth-first."
+    )

@@ -14,11 +14,11 @@ from weft.evaluation.report.claim_tables import claim_sections
 from weft.evaluation.report.claims import claim_names, read_claims, verdict_counts
 from weft.evaluation.report.documents import BENCHMARK, benchmark_figures, document_frames, read_document
 from weft.evaluation.report.frame import Frame, read_frame
-from weft.evaluation.report.learning import learning
+from weft.evaluation.report.learning import by_policy, in_words, learning
 from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
-from weft.evaluation.report.runs import AGAINST, TrainingRun, read_run, run_folders
+from weft.evaluation.report.runs import TrainingRun, read_run, run_folders
 from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
@@ -93,7 +93,7 @@ def build(sources: Sources, options: Options, notice: Notice = lambda line: None
         lines += [_untitled(line, sources) for line in headline(frame, chosen)]
         sections += _about(frame, chosen, options, notice)
     if sources.runs:
-        lines += [_run_line(run) for run in sources.runs]
+        lines += [in_words(name, runs) for name, runs in by_policy(sources.runs).items()]
         sections.append(learning(sources.runs))
     sections += [all_rows(frame) for frame in sources.frames]
     sections.append(provenance(sources.frames, sources.runs, (*sources.commands, options.command)))
@@ -136,15 +136,8 @@ def _about(frame: Frame, chosen: str, options: Options, notice: Notice) -> list[
 
 
 def _title(sources: Sources) -> str:
-    names = [frame.title for frame in sources.frames] + [run.name for run in sources.runs]
+    names = [*(frame.title for frame in sources.frames), *by_policy(sources.runs)]
     return f"weft report: {', '.join(dict.fromkeys(names))}"
-
-
-def _run_line(run: TrainingRun) -> str:
-    took = "" if run.seconds is None else f" in {run.seconds:.0f} s"
-    best = [(run.best(column), rules) for column, rules in AGAINST.items()]
-    said = "".join(f"; at best {value:+.1f} % against {rules}" for value, rules in best if value is not None)
-    return f"Training {run.name}: {run.samples:,} decisions{took}{said}."
 
 
 def write(report: Report, out: Path) -> list[Path]:

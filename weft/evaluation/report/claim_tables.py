@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from weft.evaluation.report.blocks import Block, Section, Table, Text
@@ -59,7 +60,7 @@ def _details(judged: Sequence[Judged]) -> Section | None:
         (
             str(number),
             point.label,
-            f"{point.value:.3g}",
+            f"{point.value:.3g}" if math.isfinite(point.value) else "never",
             _interval(point.low, point.high),
             one.claim.unit,
             _FITS[point.fits(one.claim)],

@@ -2,60 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from weft.evaluation.evaluate import summary_of
 from weft.evaluation.report.blocks import Block, Figure, Section, Table
 from weft.evaluation.report.runs import AGAINST, REWARDS, TrainingRun
 from weft.evaluation.report.svg import Axes, Series, line_chart
-from weft.model.graph import Floats
 
 MOST_POINTS = 400
 """A curve of more points is thinned to this many, its last one kept."""
 
 
 def learning(runs: Sequence[TrainingRun]) -> Section:
-    """Curves of all runs over samples, and a table."""
-    blocks = [
-        _against(runs, column) for column in AGAINST if any(run.best(column) is not None for run in runs)
-    ]
-    for name in dict.fromkeys(run.first_of(REWARDS) for run in runs):
-        if name is not None:
-            own = [(k, run) for k, run in enumerate(runs) if run.first_of(REWARDS) == name]
-            series = [_series(run.name, *run.column(name), k) for k, run in own]
-            text = f"{name.replace('_', ' ').capitalize()} of training over the decisions collected; higher is better."
-            blocks.append(_figure(series, f"{name.replace('_', ' ')}", text))
-    blocks.append(_table(runs))
-    return Section("Training", tuple(blocks))
+    """Curves over samples, one per policy with a band over its training seeds, and a table of all runs."""
+    groups = by_policy(runs)
+    blocks: list[Block] = []
+    for column, rules in AGAINST.items():
+        text = (
+            f"Mean job time on validation workloads against {rules} at each point, averaged over the points; "
+            f"below zero the policy is ahead.{_about_bands(groups)}"
+        )
+        blocks += _figure(groups, column, "job time against rules (%)", text, rules)
+    for column in REWARDS[:1] if any(run.best(REWARDS[0]) is not None for run in runs) else REWARDS[1:]:
+        said = column.replace("_", " ")
+        text = f"{said.capitalize()} of training over the decisions collected; higher is better.{_about_bands(groups)}"
+        blocks += _figure(groups, column, said, text)
+    return Section("Training", (*blocks, _table(runs)))
 
 
-def _against(runs: Sequence[TrainingRun], column: str) -> Block:
-    """Validated job time against rules while training; below zero the policy is ahead."""
-    series = [
-        _series(run.name, *run.column(column), k)
-        for k, run in enumerate(runs)
-        if run.best(column) is not None
-    ]
-    rules = AGAINST[column]
-    text = (
-        f"Mean job time on validation workloads against {rules} at each point, averaged over the points; "
-        "below zero the policy is ahead."
-    )
-    return _figure(series, "job time against rules (%)", text, rules)
+def by_policy(runs: Sequence[TrainingRun]) -> dict[str, list[TrainingRun]]:
+    """Runs that differ in their training seed alone, by the name of their folder."""
+    found: dict[str, list[TrainingRun]] = {}
+    for run in runs:
+        found.setdefault(run.name.rpartition("/seed-")[0] or run.name, []).append(run)
+    return found
 
 
-def _series(name: str, x: Floats, y: Floats, look: int) -> Series:
-    every = max(1, -(-len(x) // MOST_POINTS))
-    kept = np.unique(np.append(np.arange(0, len(x), every), len(x) - 1))
-    return Series(name, x[kept], y[kept], look=look)
+def in_words(name: str, runs: Sequence[TrainingRun]) -> str:
+    """One policy's training in a sentence."""
+    seeds = f"{len(runs)} seeds, " if len(runs) > 1 else ""
+    seconds = [run.seconds for run in runs if run.seconds is not None]
+    took = f" in {_span(seconds, '.0f')} s" if seconds else ""
+    said = ""
+    for column, rules in AGAINST.items():
+        best = [value for value in (run.best(column) for run in runs) if value is not None]
+        said += f"; at best {_span(best, '+.1f')} % against {rules}" if best else ""
+    return f"Training {name}: {seeds}{_span([run.samples for run in runs], ',')} decisions{took}{said}."
 
 
-def _figure(series: Sequence[Series], y_label: str, text: str, zero: str = "") -> Figure:
+def _span(values: Sequence[float], form: str) -> str:
+    low, high = f"{min(values):{form}}", f"{max(values):{form}}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _about_bands(groups: Mapping[str, Sequence[TrainingRun]]) -> str:
+    most = max(len(runs) for runs in groups.values())
+    return f" Lines are means over up to {most} training seeds, bands 95 % intervals." if most > 1 else ""
+
+
+def _series(name: str, runs: Sequence[TrainingRun], column: str, look: int) -> Series | None:
+    """The mean over runs where all of them logged the column, thinned, with an interval."""
+    logged = [dict(zip(*(c.tolist() for c in run.column(column)), strict=True)) for run in runs]
+    logged = [values for values in logged if values]
+    shared = [x for x in logged[0] if all(x in values for values in logged)] if logged else []
+    if not shared:
+        return None
+    every = max(1, -(-len(shared) // MOST_POINTS))
+    kept = list(dict.fromkeys([*shared[::every], shared[-1]]))
+    found = [summary_of("", name, column, np.array([values[x] for values in logged])) for x in kept]
+    x, y = np.array(kept), np.array([one.mean for one in found])
+    if len(logged) < 2:
+        return Series(name, x, y, look=look)
+    half = np.array([(one.high or one.mean) - one.mean for one in found])
+    return Series(name, x, y, y - half, y + half, look)
+
+
+def _figure(
+    groups: Mapping[str, Sequence[TrainingRun]], column: str, y_label: str, text: str, zero: str = ""
+) -> list[Block]:
+    """The curves of one column; none where no run logged it."""
+    found = [_series(name, runs, column, look) for look, (name, runs) in enumerate(groups.items())]
+    series = [one for one in found if one is not None]
+    if not series:
+        return []
     axes = Axes(
         "decisions collected (millions)", y_label, zero=zero, x_format=lambda value: f"{value / 1e6:g}"
     )
-    return Figure(line_chart(series, axes, has_marks=False), text, text)
+    return [Figure(line_chart(series, axes, has_marks=False), text, text)]
 
 
 def _table(runs: Sequence[TrainingRun]) -> Table:
@@ -78,7 +113,7 @@ def _table(runs: Sequence[TrainingRun]) -> Table:
         "decisions",
         "wall time (s)",
         "processor time (s)",
-        "best validated job time",
+        *(f"best against {rules}" for rules in AGAINST.values()),
     )
     return Table(headers, rows, tuple(range(2, 8)), "Training runs")
 

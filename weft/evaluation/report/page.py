@@ -33,8 +33,8 @@ from weft.evaluation.report.blocks import (
 )
 
 SCRIPTS = ("base.js", "panel.js", "gantt.js", "table.js")
-_RUN = {"gantt": "weftGantt.all();", "table": "weftTable.all();"}
-"""What follows a data block, so that it is drawn before the rest of the page is read."""
+_RUN = "weftGantt.all();"
+"""What follows the data of a chart, so that it is drawn before the rest of the page is read."""
 
 
 @cache
@@ -69,7 +69,7 @@ def _document(title: str, body: str) -> str:
 
 def _policy() -> str:
     """What the page may do: run its own scripts, nothing else, and load nothing."""
-    texts = [*(asset(name) for name in SCRIPTS), *_RUN.values()]
+    texts = [*(asset(name) for name in SCRIPTS), _RUN]
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
     allowed = " ".join(f"'sha256-{one}'" for one in hashes)
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed}"
@@ -164,11 +164,11 @@ def _css(names: Sequence[str]) -> str:
 
 
 def _embedded(kind: str, name: str, data: Mapping[str, object], caption: str) -> str:
-    """Data that the page's script draws, right after it was read."""
+    """Data that the page's script draws: charts as soon as they are read, tables once all is there."""
     block = f'<script type="application/json" id="{name}">{script_json(data)}</script>'
     host = f'<div class="{kind}-host" data-source="{name}"></div>'
     none = "<noscript><p>This part is drawn by the page's own script.</p></noscript>"
-    run = f"<script>{_RUN[kind]}</script>"
+    run = f"<script>{_RUN}</script>" if kind == "gantt" else ""
     return f"<figure>{host}{none}{block}{run}<figcaption>{escape(caption)}</figcaption></figure>"
 
 

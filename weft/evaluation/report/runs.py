@@ -67,10 +67,6 @@ class TrainingRun:
         columns = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
         return columns[0], columns[1]
 
-    def first_of(self, names: tuple[str, ...]) -> str | None:
-        """The first of these metrics that the run logged."""
-        return next((name for name in names if len(self.column(name)[0])), None)
-
     def best(self, column: str) -> float | None:
         """The lowest value of a metric; None where the run did not log it."""
         values = self.column(column)[1]

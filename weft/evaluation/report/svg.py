@@ -94,7 +94,8 @@ def line_chart(series: Sequence[Series], axes: Axes, *, is_step: bool = False, h
     frame = _frame(series, axes)
     parts = [_grid(frame, axes)]
     for place, one in enumerate(series):
-        shift = _DODGE * (place - (len(series) - 1) / 2) if one.low is not None else 0.0
+        is_dodged = has_marks and one.low is not None
+        shift = _DODGE * (place - (len(series) - 1) / 2) if is_dodged else 0.0
         parts.append(_line(frame, one, shift, is_step, has_marks))
     if not axes.has_legend:
         return _document(axes.width, axes.height, parts)
@@ -163,6 +164,8 @@ def _line(frame: _Frame, one: Series, shift: float, is_step: bool, has_marks: bo
     if not points:
         return ""
     parts = [f'<path class="line c{one.look % NUM_COLOURS}{_dash(one.look)}" d="{_path(points, is_step)}"/>']
+    if not has_marks and one.low is not None and one.high is not None:
+        parts.insert(0, _band(frame, one, one.low, one.high))
     for x, y, k in points if has_marks else []:
         said = f"{one.name}: {float(one.y[k]):.5g} at {float(one.x[k]):g}"
         bar = ""
@@ -172,6 +175,13 @@ def _line(frame: _Frame, one: Series, shift: float, is_step: bool, has_marks: bo
             bar = _whisker(x, frame.y(low), frame.y(high), one.look)
         parts.append(f"<g>{bar}{_mark(x, y, one.look)}<title>{escape(said)}</title></g>")
     return "".join(parts)
+
+
+def _band(frame: _Frame, one: Series, low: Floats, high: Floats) -> str:
+    """The intervals of a line without marks, as an area."""
+    there = [(frame.x(float(x)), frame.y(float(y)), 0) for x, y in zip(one.x, low, strict=True)]
+    back = [(frame.x(float(x)), frame.y(float(y)), 0) for x, y in zip(one.x[::-1], high[::-1], strict=True)]
+    return f'<path class="band c{one.look % NUM_COLOURS}" d="{_path([*there, *back], False)}Z"/>'
 
 
 def _path(points: Sequence[tuple[float, float, int]], is_step: bool) -> str:

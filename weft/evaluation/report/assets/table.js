@@ -123,10 +123,13 @@
   }
 
   window.weftTable = function (host, data) { return new BigTable(host, data); };
-  window.weftTable.all = function () {
+  function all() {
     document.querySelectorAll("div.table-host:not([data-drawn])").forEach((host) => {
       host.dataset.drawn = "1";
       window.weftTable(host, JSON.parse(document.getElementById(host.dataset.source).textContent));
     });
-  };
+  }
+
+  /* Charts are painted first. */
+  document.addEventListener("DOMContentLoaded", () => requestAnimationFrame(() => setTimeout(all)));
 })();
