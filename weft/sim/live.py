@@ -22,9 +22,9 @@ from weft.sim.events import (
     _enqueue,
     _expire,
     _observe_outcome,
-    _start_anything,
     act,
     num_waiting,
+    start_first,
 )
 from weft.sim.jit import inlined, kernel
 from weft.sim.observe import Sight, observe, write_mask
@@ -142,7 +142,7 @@ def act_on_choice(
 def start_anyhow(stream: Stream, s: State, b: int, items: Ints, sizes: Ints) -> None:
     """The first kind that can starts on the first free device, whatever the rule says."""
     batches = s.device_batches[b].copy()
-    _start_anything(stream, s, b)
+    start_first(stream, s, b)
     for p in range(len(batches)):
         sizes[p] = 0
         if s.device_batches[b, p] > batches[p]:
