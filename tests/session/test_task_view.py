@@ -115,6 +115,21 @@ def test_vacated_is_refused_where_devices_are_shared():
         session.vacated("job0", "t0", "cpu-0", 0.5)
 
 
+def test_planner_that_cannot_plan_around_others_is_refused():
+    with pytest.raises(UnsupportedError, match="plan:tdca: it cannot plan around what runs already"):
+        new(rule="plan:tdca")
+
+
+def test_plan_is_made_again_without_a_lost_device():
+    session = new(1, rule="plan:heft")
+    session.arrived("job0", 0.0)
+    begin(session, session.decide(0.0), 0.0)
+    session.device_lost("cpu-0", 0.5)
+    assert [(start.task, start.device, start.attempt) for start in session.decide(0.5).starts] == [
+        ("t0", "cpu-1", 2)
+    ]
+
+
 def test_problem_the_view_cannot_run_is_refused():
     jobs = [Job(chain(1.0), "a", period=2.0), Job(chain(1.0), "b")]
     with pytest.raises(UnsupportedError, match="fifo: job 'a' is periodic"):
@@ -186,7 +201,7 @@ def make(seed: int, shape: str, is_plain: bool) -> Problem:
 
 
 SHAPES = st.sampled_from(("chain", "fork", "diamond", "random"))
-RULES = st.sampled_from(("fifo", "eft", "srw", "heft", "random"))
+RULES = st.sampled_from(("fifo", "eft", "srw", "heft", "random", "plan:heft", "heft-job"))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -201,10 +216,12 @@ def test_no_task_is_lost_or_doubled(seed: int, shape: str, is_plain: bool, rule:
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(SEEDS, SHAPES, st.booleans(), st.integers(1, 40))
-def test_restored_session_goes_on_as_the_first(seed: int, shape: str, is_plain: bool, num_steps: int):
+@given(SEEDS, SHAPES, st.booleans(), st.integers(1, 40), RULES)
+def test_restored_session_goes_on_as_the_first(
+    seed: int, shape: str, is_plain: bool, num_steps: int, rule: str
+):
     problem = make(seed, shape, is_plain)
-    session = Session(problem, "fifo")
+    session = Session(problem, rule)
     world = Chaos(session, seed)
     world.play(num_steps)
     text = json.dumps(session.snapshot(), allow_nan=False)

@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from weft.errors import InputError
+from weft.errors import InfeasibleError, InputError
 from weft.model.graph import Bools, Ints
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
@@ -26,7 +26,7 @@ from weft.sim.replay import plan_order
 from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.task_moves import cancel, reserve, serve_all
 from weft.sim.task_time import run_until
-from weft.sim.tasks import ENDED, PLANNED, RUNNING
+from weft.sim.tasks import ENDED, PLANNED, RUNNING, Facts, Tasks, TaskState
 
 DRIFT = 0.1
 """Share of its job's planned length by which a task may be late before all is planned again."""
@@ -62,53 +62,51 @@ class PlanDispatcher:
 heft_job = PlanDispatcher("heft-job", Heft(), float("inf"))
 
 
-def _can_join(planner: Planner) -> TypeGuard[ListPlanner]:
+def can_join(planner: Planner) -> TypeGuard[ListPlanner]:
+    """Whether a planner plans around what devices are held by already."""
     return isinstance(planner, ListPlanner) and planner.plans_beside
 
 
-class _Run:
-    """One problem while it is carried out."""
+class Plans:
+    """What is reserved for the jobs of one problem in a state of the task view."""
 
-    def __init__(self, dispatcher: PlanDispatcher, problem: Problem, world: Realisation, seed: int) -> None:
-        self.planner, self.problem, self.world, self.seed = dispatcher.planner, problem, world, seed
-        self.drift = dispatcher.drift if _can_join(dispatcher.planner) else float("inf")
-        self.w = compile_tasks([problem])
-        self.f = facts_of([world], self.w)
-        self.s = new_task_state(self.w, problem.num_tasks + 1)
-        self.late = np.full(len(self.s.row_task), np.inf)
+    def __init__(
+        self, dispatcher: PlanDispatcher, problem: Problem, w: Tasks, f: Facts, s: TaskState, seed: int
+    ) -> None:
+        self.planner, self.problem, self.seed = dispatcher.planner, problem, seed
+        self.drift = dispatcher.drift if can_join(dispatcher.planner) else float("inf")
+        self.w, self.f, self.s = w, f, s
+        self.late = np.full(len(s.row_task), np.inf)  # (max_rows,) when a row counts as late
         self.planned: list[int] = []
 
-    def play(self) -> Schedule:
-        """From the first job to the end."""
-        for j in self.w.job_order.tolist():
-            self._until(float(self.w.job_release[j]))
-            self.planned.append(j)
-            self._plan(j)
-        self._until(float("inf"))
-        if self.s.overflow.any():
-            raise InputError("the event kernel ran out of room for rows or events")
-        return schedule_of(self.problem, self.world, self.w, self.s)
+    @property
+    def is_late(self) -> bool:
+        """Whether something that runs should have ended, by more than the drift allows."""
+        return bool((self._rows(RUNNING) & (self.s.now[ENV] > self.late)).any())
 
-    def _until(self, time: float) -> None:
-        """Let time pass, planning again whenever something is late."""
-        while run_until(self.w, self.f, self.s, ENV, time, self.late):
-            self._plan_again()
-        self.s.now[ENV] = max(self.s.now[ENV], time) if time < np.inf else self.s.now[ENV]
+    def plan(self, j: int) -> None:
+        """Job j has arrived: reserve devices for its tasks."""
+        self.planned.append(j)
+        self._plan(j)
 
-    def _plan_again(self) -> None:
+    def plan_again(self) -> None:
+        """Give up all reservations and make new ones, job by job in the order of arrival."""
         for row in np.flatnonzero(self._rows(PLANNED)).tolist():
             cancel(self.w, self.s, ENV, row)
         self.late[:] = np.inf  # what runs late now is known to
         for j in self.planned:
-            if np.isnan(self.s.job_finish[j]):
+            if np.isnan(self.s.job_finish[j]) and not self.s.is_expired[j]:
                 self._plan(j)
 
     def _plan(self, j: int) -> None:
         """Reserve devices for all tasks of job j that have not started."""
         first = int(self.problem.offsets[j])
         now = float(self.s.now[ENV])
-        job = replace(self.problem.jobs[j], release=now)
-        alone = self.problem.replaced(jobs=(job,), noise=0.0)
+        job = replace(self.problem.jobs[j], release=now, eligible=self._eligible(j))
+        try:
+            alone = self.problem.replaced(jobs=(job,), noise=0.0)
+        except InfeasibleError:  # no device is up that could run some task: a later plan may find one
+            return
         plan = self._planned(alone, first)
         if not len(plan):
             return
@@ -120,8 +118,16 @@ class _Run:
                 self.late[row] = finish + allowance
         serve_all(self.w, self.f, self.s, ENV)
 
+    def _eligible(self, j: int) -> tuple[str, ...] | None:
+        """The devices a job may use, without those that are lost."""
+        if self.s.is_up.all():
+            return self.problem.jobs[j].eligible
+        may_use = self.s.is_up & (self.problem.eligible[j] if self.problem.eligible.size else True)
+        names = self.problem.cluster.device_names
+        return tuple(names[p] for p in np.flatnonzero(may_use).tolist())
+
     def _planned(self, alone: Problem, first: int) -> Schedule:
-        if not _can_join(self.planner):
+        if not can_join(self.planner):
             return self.planner.plan(alone, seed=self.seed)
         return self.planner.plan_beside(alone, self._beside(first, alone.num_tasks), seed=self.seed)
 
@@ -147,3 +153,30 @@ class _Run:
             s.row_start[own],
             np.where(s.row_status[own] == RUNNING, np.maximum(ends[own], s.now[ENV]), ends[own]),
         )
+
+
+class _Run:
+    """One problem while it is carried out."""
+
+    def __init__(self, dispatcher: PlanDispatcher, problem: Problem, world: Realisation, seed: int) -> None:
+        self.problem, self.world = problem, world
+        self.w = compile_tasks([problem])
+        self.f = facts_of([world], self.w)
+        self.s = new_task_state(self.w, problem.num_tasks + 1)
+        self.plans = Plans(dispatcher, problem, self.w, self.f, self.s, seed)
+
+    def play(self) -> Schedule:
+        """From the first job to the end."""
+        for j in self.w.job_order.tolist():
+            self._until(float(self.w.job_release[j]))
+            self.plans.plan(j)
+        self._until(float("inf"))
+        if self.s.overflow.any():
+            raise InputError("the event kernel ran out of room for rows or events")
+        return schedule_of(self.problem, self.world, self.w, self.s)
+
+    def _until(self, time: float) -> None:
+        """Let time pass, planning again whenever something is late."""
+        while run_until(self.w, self.f, self.s, ENV, time, self.plans.late):
+            self.plans.plan_again()
+        self.s.now[ENV] = max(self.s.now[ENV], time) if time < np.inf else self.s.now[ENV]

@@ -13,23 +13,19 @@ from numbers import Real
 from typing import Any
 
 from weft import catalog
-from weft.errors import InputError, UnsupportedError
+from weft.errors import InputError
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
 from weft.policies.learned import Learned
-from weft.schedulers.dispatch import Dispatcher
-from weft.schedulers.dispatch_tasks import RuleDispatcher, TaskDispatcher
 from weft.session.ledger import Ledger, Run
 from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, Name, Start
 from weft.session.names import DeviceNames, TaskNames
-from weft.session.queue_view import QueueView
-from weft.session.task_view import TaskView
-from weft.session.view import Started, View
+from weft.session.view import Started
+from weft.session.views import Scheduler, view_of
 from weft.session.wire import arguments_of
 from weft.sim.env import rules_of
 from weft.sim.streams import Rules
 
-Scheduler = Dispatcher | Learned | TaskDispatcher
 SCHEMA = "weft/session/1"
 MAX_ATTEMPTS = 3
 
@@ -40,9 +36,9 @@ class Session:
     Parameters
     ----------
     problem
-        The job that keeps arriving and the cluster, or a scenario's stream with its rules.
+        One job that keeps arriving, or several that arrive once each; or a scenario's stream.
     scheduler
-        Name of a dispatcher, a policy that ships, a weights file or a run folder, or the object.
+        Name of a dispatcher or policy, weights file, run folder, ``plan:PLANNER``, or the object.
     seed
         For schedulers that draw.
     rules
@@ -69,13 +65,7 @@ class Session:
         self.problem = problem
         self.scheduler = scheduler if isinstance(scheduler, str) else chooser.name
         self.seed, self.max_attempts = seed, max_attempts
-        self._view: View
-        if isinstance(chooser, Dispatcher | Learned):
-            self._view = QueueView(problem, rules or Rules(), chooser, seed)
-        elif isinstance(chooser, RuleDispatcher):
-            self._view = TaskView(problem, chooser, seed)
-        else:
-            raise UnsupportedError(f"{chooser.name}: sessions take rules and policies", field="scheduler")
+        self._view = view_of(problem, rules or Rules(), chooser, seed)
         self._devices = DeviceNames(problem.cluster, self._view.lane_device)
         self._graphs: dict[int, TaskNames] = {}
         self._now = -math.inf

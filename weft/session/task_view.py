@@ -6,6 +6,7 @@ Items are the problem's task numbers, a lane is a device. A job that arrives is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from weft.errors import InputError, UnsupportedError
 from weft.model.graph import ALWAYS, Bools
 from weft.model.problem import Problem
 from weft.schedulers.dispatch_tasks import RuleDispatcher
+from weft.schedulers.replan import PlanDispatcher, Plans, can_join
 from weft.session.messages import Name
 from weft.session.plain import arrayed, fingerprint, plain
 from weft.session.view import Started
@@ -21,6 +23,7 @@ from weft.sim.jit import announce
 from weft.sim.live_tasks import abort, decide_live
 from weft.sim.task_layout import compile_tasks, new_task_state
 from weft.sim.task_moves import expire, finish, join, lose, release
+from weft.sim.task_rules import BY_KEY, VIRTUAL, TaskRule
 from weft.sim.tasks import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
 
 _ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status")
@@ -28,12 +31,14 @@ _LISTS = ("next_row", "before", "after")
 
 
 class TaskView:
-    """The jobs of one problem under a rule."""
+    """The jobs of one problem under a rule, or planned as they arrive."""
 
     can_vacate = False
 
-    def __init__(self, problem: Problem, dispatcher: RuleDispatcher, seed: int) -> None:
-        reason = dispatcher.supports(problem)
+    def __init__(self, problem: Problem, dispatcher: RuleDispatcher | PlanDispatcher, seed: int) -> None:
+        is_plan = isinstance(dispatcher, PlanDispatcher)
+        problem = _without_copies(problem) if is_plan else problem
+        reason = _refuse_planner(dispatcher) or dispatcher.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
         announce()
@@ -41,7 +46,14 @@ class TaskView:
         self._w = compile_tasks([problem])
         self._f = _nothing_known(problem, self._w)
         self._s = new_task_state(self._w)
-        self._rule = dispatcher.prepare([problem], self._s, [seed])
+        self._plans: Plans | None = None
+        if isinstance(dispatcher, PlanDispatcher):
+            self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros(0))  # starts nothing itself
+            self._plans = Plans(dispatcher, problem, self._w, self._f, self._s, seed)
+        else:
+            self._rule = dispatcher.prepare([problem], self._s, [seed])
+        self._is_outdated = False
+        self._num_started = 0
         self._fingerprint = fingerprint(self._w)
         self._number = {job.name: j for j, job in enumerate(problem.jobs)}
         self._arrived: set[int] = set()
@@ -89,6 +101,9 @@ class TaskView:
         self._arrived.add(number)
         self._w.job_release[number] = time
         release(self._w, self._s, 0, number)
+        if self._plans is not None:
+            self._follow(self._plans)
+            self._plans.plan(number)
 
     def count_outcome(self, item: int, edges: Sequence[int]) -> None:
         """No rule of this view keeps estimates."""
@@ -104,6 +119,7 @@ class TaskView:
     def fail(self, item: int) -> None:
         """A running task came to nothing: it waits again."""
         abort(self._w, self._s, 0, self._row.pop(item))
+        self._is_outdated = True
 
     def drop(self, item: int) -> None:
         """A task of a job that was given up has ended: its device is free of it."""
@@ -128,22 +144,27 @@ class TaskView:
             self.is_lost[lane] = True
             lose(self._w, self._s, 0, lane)
         self._row = {item: row for item, row in self._row.items() if self._s.row_device[row] not in lanes}
+        self._is_outdated = True
 
     def join(self, lanes: Sequence[int], time: float) -> None:
         """Devices are back, and free."""
         for lane in lanes:
             self.is_lost[lane] = False
             join(self._w, self._s, 0, lane)
+        self._is_outdated = True
 
     # -- decisions ---------------------------------------------------------------------------------
 
     def decide(self) -> Started:
         """What the rule starts now, every task on its own."""
-        before = int(self._s.count[0, NUM_STARTED])
-        self._make_room(int(self._s.num_rows[0] + self._s.num_ready[0]))
-        decide_live(self._rule, self._w, self._f, self._s, 0)
-        if self._s.count[0, NUM_STARTED] == before:
+        if self._plans is not None:
+            self._follow(self._plans)
+        else:
+            self._make_room(int(self._s.num_rows[0] + self._s.num_ready[0]))
+            decide_live(self._rule, self._w, self._f, self._s, 0)
+        if self._s.count[0, NUM_STARTED] == self._num_started:
             return []
+        self._num_started = int(self._s.count[0, NUM_STARTED])
         is_new = self._s.row_status[: self._s.num_rows[0]] == RUNNING
         is_new[list(self._row.values())] = False
         started: Started = []
@@ -152,6 +173,16 @@ class TaskView:
             self._row[item] = row
             started.append((int(self._s.row_device[row]), [item]))
         return started
+
+    def _follow(self, plans: Plans) -> None:
+        """Start what is reserved and can start; plan again if something changed or is late."""
+        self._make_room(int(self._s.num_rows[0]) + self.problem.num_tasks)
+        if self._is_outdated:
+            plans.plan_again()
+        decide_live(self._rule, self._w, self._f, self._s, 0)
+        if plans.is_late:
+            plans.plan_again()
+        self._is_outdated = False
 
     def decide_anyhow(self) -> Started:
         """Nothing: rules of this view start whatever has room."""
@@ -194,6 +225,9 @@ class TaskView:
         more = max(num_rows, 2 * room)
         grown = {name: np.resize(getattr(self._s, name), more) for name in (*_ROWS, *_LISTS)}
         self._s = self._s._replace(row_ptr=np.array([0, more], np.int64), **grown)
+        if self._plans is not None:
+            self._plans.s, late = self._s, self._plans.late
+            self._plans.late = np.concatenate([late, np.full(more - room, np.inf)])
 
     # -- snapshots ---------------------------------------------------------------------------------
 
@@ -206,6 +240,9 @@ class TaskView:
             "arrived": sorted(self._arrived),
             "rows": list(self._row.items()),
             "is_lost": self.is_lost.tolist(),
+            "is_outdated": self._is_outdated,
+            "num_started": self._num_started,
+            "plans": [self._plans.planned, plain(self._plans.late)] if self._plans is not None else None,
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
@@ -220,6 +257,22 @@ class TaskView:
         self._arrived = {int(number) for number in stored["arrived"]}
         self._row = {int(item): int(row) for item, row in stored["rows"]}
         self.is_lost[:] = stored["is_lost"]
+        self._is_outdated, self._num_started = bool(stored["is_outdated"]), int(stored["num_started"])
+        if self._plans is not None:
+            planned, late = stored["plans"]
+            self._plans.s, self._plans.planned = self._s, [int(number) for number in planned]
+            self._plans.late = arrayed(late, self._plans.late)
+
+
+def _without_copies(problem: Problem) -> Problem:
+    """A session tells tasks apart by job and task alone, so that a plan must not copy them."""
+    return problem.replaced(objective=replace(problem.objective, copies=False))
+
+
+def _refuse_planner(dispatcher: RuleDispatcher | PlanDispatcher) -> str | None:
+    if isinstance(dispatcher, PlanDispatcher) and not can_join(dispatcher.planner):
+        return "it cannot plan around what runs already"
+    return None
 
 
 def _nothing_known(problem: Problem, w: Tasks) -> Facts:

@@ -1,0 +1,25 @@
+"""Which view a scheduler acts in."""
+
+from __future__ import annotations
+
+from weft.errors import UnsupportedError
+from weft.model.problem import Problem
+from weft.policies.learned import Learned
+from weft.schedulers.dispatch import Dispatcher
+from weft.schedulers.dispatch_tasks import RuleDispatcher, TaskDispatcher
+from weft.schedulers.replan import PlanDispatcher
+from weft.session.queue_view import QueueView
+from weft.session.task_view import TaskView
+from weft.session.view import View
+from weft.sim.streams import Rules
+
+Scheduler = Dispatcher | Learned | TaskDispatcher
+
+
+def view_of(problem: Problem, rules: Rules, scheduler: Scheduler, seed: int) -> View:
+    """The queue view for rules by kind and policies, the task view for rules by task and plans."""
+    if isinstance(scheduler, Dispatcher | Learned):
+        return QueueView(problem, rules, scheduler, seed)
+    if isinstance(scheduler, RuleDispatcher | PlanDispatcher):
+        return TaskView(problem, scheduler, seed)
+    raise UnsupportedError(f"{scheduler.name}: sessions take rules, policies and plans", field="scheduler")
