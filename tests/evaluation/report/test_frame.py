@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,9 @@ def test_frame_of_streams_that_differ_averages_their_seeds():
 def test_frame_of_a_stream_is_judged_by_job_times():
     frame = example_frame(better, metric="makespan", generator="workflow")
     assert (frame.metric, frame.is_stream, frame.num_samples) == ("mean_jct", True, 24)
+
+
+def test_frame_of_machines_that_differ_has_no_devices():
+    one = json.dumps([{"device": "cpu-0", "utilisation": 1.0, "batch_fill": 1.0}])
+    rows = [example_row("p_c=0", 0, "fifo", 1.0), example_row("p_c=0", 1, "fifo", 1.0, devices=one)]
+    assert frame_of("sweep", example_config(("fifo",), (0.0,), 2), rows).devices("p_c=0", "fifo") == ()

@@ -144,11 +144,12 @@ class Frame:
         return self._grouped.get((cell, scheduler), [])
 
     def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
-        """Every device's share of busy time and of its batches; empty where rows do not say."""
+        """Every device's share of busy time and of its batches; empty where rows do not say, or machines differ."""
         mine = [device_rows(row) for row in self.rows_of(cell, scheduler) if row.devices]
-        if not mine:
+        lists = [[str(one["device"]) for one in row] for row in mine]
+        if not lists or any(names != lists[0] for names in lists):
             return ()
-        names = _numbered([str(one["device"]) for one in mine[0]])
+        names = _numbered(lists[0])
         columns = [
             [float(np.mean([float(str(row[d][key])) for row in mine])) for d in range(len(names))]
             for key in ("utilisation", "batch_fill")
