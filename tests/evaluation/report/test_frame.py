@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,19 @@ def test_frame_refuses_devices_that_are_no_list():
     frame = frame_of("sweep", example_config(("fifo",), (0.0,), 1), [row])
     with pytest.raises(InputError, match="test/0, fifo: devices: expected a list of devices"):
         frame.devices("p_c=0", "fifo")
+
+
+def test_frame_of_streams_that_differ_averages_their_seeds():
+    frame = example_frame(better, points=(0.0,), num_seeds=4, generator="random-stream")
+    assert frame.costs("p_c=0", "fifo").tolist() == [11.5]
+
+
+def test_frame_of_a_stream_is_judged_by_job_times():
+    frame = example_frame(better, metric="makespan", generator="workflow")
+    assert (frame.metric, frame.is_stream, frame.num_samples) == ("mean_jct", True, 24)
+
+
+def test_frame_of_machines_that_differ_has_no_devices():
+    one = json.dumps([{"device": "cpu-0", "utilisation": 1.0, "batch_fill": 1.0}])
+    rows = [example_row("p_c=0", 0, "fifo", 1.0), example_row("p_c=0", 1, "fifo", 1.0, devices=one)]
+    assert frame_of("sweep", example_config(("fifo",), (0.0,), 2), rows).devices("p_c=0", "fifo") == ()

@@ -21,7 +21,8 @@ from weft.evaluation.store import Config, Row, read_sweep
 from weft.model.graph import Floats
 from weft.scenarios.settings import did_you_mean
 
-_PLAN_UNITS = {"makespan": "", "mean_jct": "", "p99_jct": "", "gap_percent": "%"}
+MANY_STREAMS = "random-stream"
+"""The generator of streams whose problems differ: these are the samples, not their seeds."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Frame:
     num_expected: int = 0
     """Rows of the whole sweep, whether or not they are there."""
     is_stream: bool = False
+    """Whether jobs keep arriving."""
     learned: tuple[str, ...] = ()
     """Schedulers that are policies."""
     config: Config | None = None
@@ -142,11 +144,12 @@ class Frame:
         return self._grouped.get((cell, scheduler), [])
 
     def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
-        """Every device's share of busy time and of its batches; empty where rows do not say."""
+        """Every device's share of busy time and of its batches; empty where rows do not say, or machines differ."""
         mine = [device_rows(row) for row in self.rows_of(cell, scheduler) if row.devices]
-        if not mine:
+        lists = [[str(one["device"]) for one in row] for row in mine]
+        if not lists or any(names != lists[0] for names in lists):
             return ()
-        names = _numbered([str(one["device"]) for one in mine[0]])
+        names = _numbered(lists[0])
         columns = [
             [float(np.mean([float(str(row[d][key])) for row in mine])) for d in range(len(names))]
             for key in ("utilisation", "batch_fill")
@@ -178,8 +181,9 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     except (KeyError, TypeError, AttributeError):
         raise InputError("expected the configuration of a sweep", file=source, field="config") from None
     schedulers = tuple(str(name) for name in _list(config["schedulers"]))
-    is_stream = recipe["generator"] == "stream"
-    samples = _samples(rows, [c.label for c in cells], schedulers, is_stream)
+    is_stream = any(row.p99_jct is not None for row in rows)
+    has_seed_samples = is_stream and recipe["generator"] != MANY_STREAMS
+    samples = _samples(rows, [c.label for c in cells], schedulers, has_seed_samples)
     present = tuple(cell for cell in cells if samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
@@ -187,13 +191,13 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     frame = Frame(
         title=str(recipe["name"]),
         source=source,
-        metric=str(recipe["metric"]),
+        metric="mean_jct" if is_stream else str(recipe["metric"]),
         unit=_unit(recipe),
         baseline=_baseline(baseline, str(recipe["baseline"]), schedulers),
         schedulers=schedulers,
         cells=present,
         samples=samples,
-        values=_values(rows, samples, metrics, schedulers, is_stream),
+        values=_values(rows, samples, metrics, schedulers, has_seed_samples),
         metrics=metrics,
         rows=tuple(rows),
         num_expected=len(cells) * _whole(config["problems"]) * len(_list(config["seeds"])) * len(schedulers),
@@ -255,13 +259,13 @@ def _baseline(wanted: str | None, usual: str, schedulers: tuple[str, ...]) -> st
 
 
 def _samples(
-    rows: Iterable[Row], cells: Sequence[str], schedulers: tuple[str, ...], is_stream: bool
+    rows: Iterable[Row], cells: Sequence[str], schedulers: tuple[str, ...], has_seed_samples: bool
 ) -> dict[str, tuple[Sample, ...]]:
     """Samples that every scheduler has: problems, in a stream problems with seeds."""
     seen: dict[str, dict[Sample, set[str]]] = {cell: {} for cell in cells}
     first: dict[tuple[str, str], int] = {}
     for row in rows:
-        seed = row.seed if is_stream else first.setdefault((row.cell, row.problem), row.seed)
+        seed = row.seed if has_seed_samples else first.setdefault((row.cell, row.problem), row.seed)
         seen[row.cell].setdefault(Sample(row.problem, seed), set()).add(row.scheduler)
     return {
         cell: tuple(sample for sample, names in found.items() if len(names) == len(schedulers))
@@ -274,16 +278,16 @@ def _values(
     samples: Mapping[str, tuple[Sample, ...]],
     metrics: Sequence[str],
     schedulers: Sequence[str],
-    is_stream: bool,
+    has_seed_samples: bool,
 ) -> dict[tuple[str, str, str], Floats]:
     grouped: dict[tuple[str, str, str, int], list[Row]] = {}
     for row in rows:
-        key = (row.cell, row.scheduler, row.problem, row.seed if is_stream else 0)
+        key = (row.cell, row.scheduler, row.problem, row.seed if has_seed_samples else 0)
         grouped.setdefault(key, []).append(row)
     found = {}
     for cell, own in samples.items():
         for name in schedulers:
-            groups = [grouped[cell, name, s.problem, s.seed if is_stream else 0] for s in own]
+            groups = [grouped[cell, name, s.problem, s.seed if has_seed_samples else 0] for s in own]
             for metric in metrics:
                 means = [np.mean([_number(row, metric) for row in group]) for group in groups]
                 found[metric, cell, name] = np.array(means, dtype=np.float64)

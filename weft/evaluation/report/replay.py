@@ -13,7 +13,7 @@ from weft.evaluation.benchmark import noise_seed
 from weft.evaluation.gantt import labels, pack
 from weft.evaluation.judging import trace_hash
 from weft.evaluation.report.blocks import Gantt, Panel
-from weft.evaluation.report.frame import Frame, Sample
+from weft.evaluation.report.frame import MANY_STREAMS, Frame, Sample
 from weft.evaluation.robustness import replay
 from weft.evaluation.streams import Outcome, workload_seed
 from weft.evaluation.traces import Trace, record
@@ -23,6 +23,8 @@ from weft.model.schedule import Schedule
 from weft.scenarios import Recipe, Scenario
 from weft.sim.streams import kind_names
 
+QUEUES = ("stream", MANY_STREAMS)
+"""Generators of streams whose tasks wait in queues by kind."""
 MOST_JOBS = 120
 """Jobs of a stream in one chart; a stream of ten thousand is a wall of bars."""
 
@@ -66,8 +68,10 @@ def draw(frame: Frame, cell: str, sample: Sample, schedulers: Sequence[str], *, 
     """
     made = instance(frame, cell, sample)
     where = f"{cell + ', ' if cell else ''}{sample}"
-    if frame.is_stream:
+    if made.scenario.recipe.generator in QUEUES:
         return _stream_gantt(frame, made, schedulers, where, at)
+    if frame.is_stream:
+        raise InputError("streams of different workflows are not drawn", file=frame.source)
     split = str((frame.config or {})["split"])
     problem = made.scenario.problem(split, made.index)
     plans = [_plan(frame, problem, made, name) for name in schedulers]
