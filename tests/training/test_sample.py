@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -57,7 +61,7 @@ def test_advantages_are_deviations_from_the_mean_of_the_problem():
 def test_loss_has_the_gradient_that_the_draws_ask_for():
     one = learner(logit_norm=0.0)
     groups = [draw_group(one.sources, 1, "train", 0, 2)]
-    outputs = [one.scored(groups[0])]
+    outputs = [one.net(one.graphs(groups[0]))]
     pulls = one.pulls(groups, outputs)
     loss, _ = one.loss(groups, outputs, pulls)
     (by_score,) = torch.autograd.grad(loss, outputs[0][0])
@@ -100,9 +104,6 @@ def test_run_resumed_in_the_middle_ends_with_the_same_bytes(tmp_path: Path):
 
 
 def _train_until(run: object, one: SampleLearner, stop: int) -> None:
-    import os
-    import signal
-
     def interrupt(progress: object) -> None:
         if one.update == stop:
             os.kill(os.getpid(), signal.SIGINT)
@@ -165,6 +166,22 @@ def test_source_refuses_what_it_does_not_know(field: str):
     with pytest.raises(InputError) as caught:
         Source.read(BAD_SOURCES[field])
     assert caught.value.field == field
+
+
+def test_training_path_needs_none_of_the_packages_of_the_command_line():
+    code = """
+import sys
+for name in ("pydantic", "typer", "rich", "gymnasium", "tensorboard", "scipy", "matplotlib", "ortools"):
+    sys.modules[name] = None
+import weft.training.sample, weft.training.ship
+from weft.training.sample_run import read_sampled
+from weft.training.instances import draw_group
+for name in ("oneshot-jobshop", "oneshot-graphs", "oneshot-workflows"):
+    read_sampled(name)
+print(len(draw_group(read_sampled("oneshot-workflows").sources, 0, "train", 0, 1)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
 
 
 def test_entry_without_the_command_line_trains_and_refuses(

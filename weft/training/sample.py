@@ -22,7 +22,7 @@ from weft.model.graph import Floats
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.task_view import FEATURES, VERSION
 from weft.policies.tensors import Array
-from weft.policies.topoformer import Topoformer, batch_of
+from weft.policies.topoformer import Graphs, Topoformer, batch_of
 from weft.sim.decode import decode_list, new_scratch, pools_of
 from weft.sim.placing import draw_placements
 from weft.sim.planning import list_order, place_all
@@ -161,6 +161,7 @@ class SampleLearner:
         self._feed = Feed(sources, seed, config.groups, config.graphs, workers)
         self._threads = ThreadPoolExecutor(threads or os.cpu_count() or 1)
         self._ranges = np.repeat([[np.inf], [-np.inf]], len(FEATURES), 1)  # (2, num_features)
+        self._batch: tuple[int, list[Group], list[Graphs]] = (-1, [], [])
         self._held_out: list[Group] = []
         self._score = np.full(2, np.nan)  # (2,) percent above the bound: greedy, best of a few
         self.update = 0
@@ -197,8 +198,8 @@ class SampleLearner:
     def step(self) -> dict[str, Metric]:
         """One update: draw, weigh, follow the gradient, report."""
         with one_thread():
-            groups = self._feed.batch(self.update // self.config.reuse)
-            outputs = [self.scored(group) for group in groups]
+            groups, batches = self._problems(self.update // self.config.reuse)
+            outputs = [self.net(batch) for batch in batches]
             pulls = self.pulls(groups, outputs)
             loss, norm = self.loss(groups, outputs, pulls)
             rate = self._learning_rate()
@@ -206,15 +207,20 @@ class SampleLearner:
             self.update += 1
             return self._row(pulls, norm, rate)
 
-    def scored(self, group: Group) -> tuple[Tensor, Tensor]:
-        """What the net says of the problems of a group: scores (B, N, 2) and biases (B, N, C)."""
-        for instance in group:
-            features = instance.view.features
-            self._ranges[0] = np.minimum(self._ranges[0], features.min(axis=0))
-            self._ranges[1] = np.maximum(self._ranges[1], features.max(axis=0))
-        views = [instance.view for instance in group]
-        score, bias = self.net(batch_of(views, self.config.shape, self._device))
-        return score, bias
+    def _problems(self, number: int) -> tuple[list[Group], list[Graphs]]:
+        """The groups of a batch and the same for the net, laid out once for all updates that share them."""
+        if self._batch[0] != number:
+            groups = self._feed.batch(number)
+            for instance in (instance for group in groups for instance in group):
+                features = instance.view.features
+                self._ranges[0] = np.minimum(self._ranges[0], features.min(axis=0))
+                self._ranges[1] = np.maximum(self._ranges[1], features.max(axis=0))
+            self._batch = (number, groups, [self.graphs(group) for group in groups])
+        return self._batch[1:]
+
+    def graphs(self, group: Group) -> Graphs:
+        """A group as the net takes it."""
+        return batch_of([instance.view for instance in group], self.config.shape, self._device)
 
     def pulls(self, groups: list[Group], outputs: list[tuple[Tensor, Tensor]]) -> list[list[Pull]]:
         """Draw and weigh on all threads; the random numbers depend on update and problem alone."""
@@ -288,9 +294,7 @@ class SampleLearner:
             self._held_out = [draw_group(self.sources, 0, "validation", k, size) for k in range(count)]
         gaps: list[tuple[float, float]] = []
         for g, group in enumerate(self._held_out):
-            views = [instance.view for instance in group]
-            output = self.net(batch_of(views, self.config.shape, self._device))
-            score, bias = (tensor.cpu().numpy() for tensor in output)
+            score, bias = (tensor.cpu().numpy() for tensor in self.net(self.graphs(group)))
             gaps += [self._gap(instance, score[b], bias[b], (0, g, b)) for b, instance in enumerate(group)]
         mean = np.mean(gaps, axis=0)
         return float(mean[0]), float(mean[1])

@@ -93,6 +93,7 @@ def train(
     start: str | None = None,
     is_resumed: bool = False,
     workers: int = 0,
+    threads: int | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
@@ -110,7 +111,14 @@ def train(
     spec = Spec(ALGORITHM, asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
         learner = SampleLearner(
-            recipe.sources, recipe.config, seed=seed, device=device, start=weights, card=card, workers=workers
+            recipe.sources,
+            recipe.config,
+            seed=seed,
+            device=device,
+            start=weights,
+            card=card,
+            workers=workers,
+            threads=threads,
         )
         try:
             return run.train(learner, every=recipe.config.every, on_progress=on_progress)
@@ -130,7 +138,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--from", dest="start")
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=0, help="processes that prepare problems")
+    parser.add_argument("--threads", type=int, help="threads that draw schedules; default: all processors")
     return parser
 
 
@@ -163,6 +172,7 @@ def main(words: list[str] | None = None) -> int:
             start=asked.start,
             is_resumed=asked.resume,
             workers=asked.workers,
+            threads=asked.threads,
             on_progress=_Report(),
             on_notice=print,
         )
