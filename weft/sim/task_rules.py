@@ -211,10 +211,12 @@ def _decide_virtual(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) ->
     first, num = w.device_ptr[b], w.device_ptr[b + 1] - w.device_ptr[b]
     now, is_late, is_priced = s.now[b], rule.device == LATE, len(rule.price) > 0
     upto, gap_start, gap_end = np.empty(num), np.empty(num), np.empty(num)
-    for k in range(num):
-        upto[k], gap_start[k], gap_end[k] = now, now, now
     size, times, items = _ordered(rule, w, s, b)
     left = rule.look * num
+    for k in range(num):
+        upto[k], gap_start[k], gap_end[k] = now, now, now
+        if size > 0 and w.is_unary[first + k]:  # then the same for all tasks
+            upto[k] = expected_room(w, s, b, items[0], first + k)
     while size > 0 and left > 0 and s.num_free[b] > 0:
         left -= 1
         i = items[0]
@@ -224,12 +226,21 @@ def _decide_virtual(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) ->
         for p in range(first, first + num):
             if not s.is_up[p] or not may_use(w, b, i, p):
                 continue
-            run, ready = w.run[i, w.device_class[p]], data_ready(w, f, s, b, i, p)
-            start = max(max(upto[p - first], expected_room(w, s, b, i, p)), ready)
+            run = w.run[i, w.device_class[p]]
+            extra = rule.price[p] * run - least if is_priced else 0.0
+            soonest = upto[p - first]
+            if gap_end[p - first] > gap_start[p - first]:
+                soonest = min(soonest, gap_start[p - first])
+            if soonest + run + extra >= best_value:
+                continue
+            ready = data_ready(w, f, s, b, i, p)
+            start = max(upto[p - first], ready)
+            if not w.is_unary[p]:
+                start = max(start, expected_room(w, s, b, i, p))
             in_gap = max(gap_start[p - first], ready)
             fills = is_late and in_gap + run <= gap_end[p - first] and in_gap < start
             start = in_gap if fills else start
-            value = start + run + (rule.price[p] * run - least if is_priced else 0.0)
+            value = start + run + extra
             if value < best_value:
                 best, best_start, best_value, is_filling = p, start, value, fills
         if best >= 0:
