@@ -39,6 +39,14 @@ def test_evaluate_of_one_problem_says_problem():
     assert done.stdout.splitlines()[0] == "workflows: 1 test problem"
 
 
+def test_evaluate_of_a_stream_of_workflows_takes_one_problem_and_many_seeds():
+    words = ["--set", "load=0.8", "--set", "jobs=3", "--set", "tasks=8", "-s", "fifo,srw", "--seeds", "3"]
+    done = weft("evaluate", "workflows", *words)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[0] == "workflows: 3 test seeds"
+    assert "mean_jct" in done.stdout and "against srw" in done.stdout
+
+
 def test_evaluate_sweeps_with_one_table_per_cell():
     done = weft("evaluate", "workflows", *SMALL, "--set", "ccr=[0.5, 2]")
     assert "workflows, ccr=0.5: 3 test problems" in done.stdout

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from weft.catalog import DISPATCHERS, PLANNERS
 from weft.errors import InputError
 from weft.io.files import read_cluster, write_problem
+from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem
 from weft.scenarios import (
     SPLITS,
@@ -112,6 +113,36 @@ def test_workflows_meet_the_ccr():
 def test_workflows_keep_the_graph_when_only_the_ccr_changes():
     low, high = sweep("workflows", {"ccr": [0.1, 10]})
     assert same_problem(low.problem("test", 2), high.problem("test", 2))
+
+
+def test_stream_of_workflows_meets_its_load():
+    chosen = scenario("workflows", load=0.8, jobs=200, tasks=6, arrivals="periodic")
+    problem = chosen.job_stream("test", 0, 1)
+    work = priced_work(problem, class_prices(problem)).mean() * problem.num_tasks / len(problem.jobs)
+    gap = problem.jobs[1].release - problem.jobs[0].release
+    assert work / (gap * problem.cluster.num_devices) == pytest.approx(0.8)
+
+
+def test_stream_of_workflows_differs_between_seeds_and_repeats():
+    chosen = scenario("workflows", load=0.8, jobs=4, tasks=6)
+    first, again, other = (chosen.job_stream("test", 0, seed) for seed in (1, 1, 2))
+    assert first.run_times.tobytes() == again.run_times.tobytes()
+    assert first.run_times.tobytes() != other.run_times.tobytes()
+    assert [job.release for job in first.jobs] == [job.release for job in again.jobs]
+    assert chosen.is_stream and chosen.is_job_stream
+    assert (chosen.metric, chosen.baseline) == ("mean_jct", "srw")
+
+
+def test_stream_of_workflows_keeps_its_jobs_when_the_load_changes():
+    low, high = sweep("workflows", {"load": [0.5, 1.0], "jobs": 5, "tasks": 6})
+    slow, fast = low.job_stream("test", 0, 0), high.job_stream("test", 0, 0)
+    assert [job.graph.num_tasks for job in slow.jobs] == [job.graph.num_tasks for job in fast.jobs]
+    assert slow.jobs[-1].release == pytest.approx(2 * fast.jobs[-1].release)
+
+
+def test_workflows_without_load_are_no_stream():
+    with pytest.raises(InputError, match="needs a load above 0"):
+        scenario("workflows").job_stream("test", 0, 0)
 
 
 def test_workflows_take_shapes_in_turn():
@@ -259,7 +290,7 @@ def test_assignments_with_a_mistake_are_refused(texts: list[str]):
         ({"ccr": []}, "settings.ccr: expected at least one value"),
         ({"ccr": "1:0:1"}, "from <= to and step > 0"),
         ({"family": ["layred"]}, "did you mean 'layered'"),
-        ({"load": 0.5}, "settings.load: expected a number equal to 0, got 0.5"),
+        ({"load": -0.5}, "settings.load: expected a number >= 0 and <= 10, got -0.5"),
         ({"ccr": "0:1:0.00001"}, "expected at most 10000 values"),
         ({"ccr": "0:1:0.001", "noise": "0:1:0.001"}, "expected at most 10000 cells"),
     ],

@@ -129,7 +129,7 @@ def _sweep(
     from weft.evaluation.benchmark import Sweep
 
     most = [count for cell in cells if (count := cell.count(split)) is not None]
-    count = min([cells[0].recipe.problems, *most]) if problems is None else problems
+    count = min([cells[0].usual_problems, *most]) if problems is None else problems
     if count == 0:
         raise InputError(f"scenario {cells[0].name} has no {split} problems", field="split")
     return Sweep(cells, names, count, tuple(seeds), split, effort, check)

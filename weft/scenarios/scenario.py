@@ -69,6 +69,11 @@ class Scenario:
         return STREAM_BASELINE if self.is_job_stream else self.recipe.baseline
 
     @property
+    def usual_problems(self) -> int:
+        """How many problems an evaluation takes unless told otherwise; seeds make the streams."""
+        return 1 if self.is_job_stream else self.recipe.problems
+
+    @property
     def metric(self) -> str:
         """What is compared: in a stream of workflows the mean time of a job."""
         return "mean_jct" if self.is_job_stream else self.recipe.metric

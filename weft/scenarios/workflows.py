@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SMALLEST, LARGEST = 1.0 / 3.0, 2.5
 """Sizes of the workflows of a stream, as multiples of ``tasks``: log-uniform in between."""
+FEWEST = 8
+"""Every shape can be made of so many tasks."""
 SCALE = 0.5
 """Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
 STREAM_OF_JOBS = 11
@@ -67,7 +69,7 @@ def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
     families = _families(chosen)
     family = families[int(rng.integers(len(families)))]
     size = chosen.whole("tasks") * SMALLEST * (LARGEST / SMALLEST) ** float(rng.random())
-    graph = generate(family, max(1, round(size)), seed=int(rng.integers(1 << 31)))
+    graph = generate(family, max(FEWEST, round(size)), seed=int(rng.integers(1 << 31)))
     return graph.replaced(work=graph.work * float(np.exp(SCALE * rng.standard_normal())))
 
 
