@@ -74,9 +74,22 @@ def test_frame_averages_the_use_of_devices():
     ]
 
 
-def test_frame_refuses_a_configuration_of_something_else():
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scenario": []},
+        {"cells": None},
+        {"seeds": []},
+        {"schedulers": "fifo"},
+        {"problems": "many"},
+        {"split": None},
+        {"cells": {"": 1}},
+    ],
+)
+def test_frame_refuses_a_configuration_of_something_else(wrong: dict[str, object]):
+    config = example_config(("fifo",), (0.0,), 1) | wrong
     with pytest.raises(InputError, match="expected the configuration of a sweep"):
-        frame_of("sweep", {"schedulers": ["a"]}, [])
+        frame_of("sweep", config, [example_row("p_c=0", 0, "fifo", 1.0)])
 
 
 @pytest.mark.parametrize(("cost", "shown"), [(0.0, "0"), (float("inf"), "inf")])

@@ -178,7 +178,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     """The frame of rows and of the configuration they answer."""
     try:
         recipe, cells = _checked(config)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, IndexError):
         raise InputError("expected the configuration of a sweep", file=source, field="config") from None
     schedulers = tuple(str(name) for name in _list(config["schedulers"]))
     is_stream = any(row.p99_jct is not None for row in rows)
@@ -210,6 +210,12 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
 
 
 def _checked(config: Config) -> tuple[Mapping[str, object], tuple[Cell, ...]]:
+    """The recipe and the cells of a configuration in which nothing that a report needs is missing."""
+    _whole(config["problems"])
+    for part in (config["seeds"], config["schedulers"], _table(config["scenario"])["settings"]):
+        _list(part)[0]
+    if not isinstance(config["split"], str):
+        raise TypeError
     recipe = _table(config["scenario"])
     named = {key: recipe[key] for key in ("name", "generator", "metric", "baseline")}
     cells = [Cell(label, _table(values)) for label, values in _table(config["cells"]).items()]
@@ -245,7 +251,10 @@ def _unit(recipe: Mapping[str, object]) -> str:
     text = str(recipe.get("graph") or "")
     if not text.startswith("{"):
         return "" if recipe["generator"] in ("files", "jobshop") else "s"
-    unit = json.loads(text).get("time_unit", "s")
+    try:
+        unit = json.loads(text).get("time_unit", "s")
+    except ValueError:
+        return ""
     return unit if isinstance(unit, str) else ""
 
 
@@ -264,7 +273,7 @@ def _samples(
     """Samples that every scheduler has: problems, in a stream problems with seeds."""
     seen: dict[str, dict[Sample, set[str]]] = {cell: {} for cell in cells}
     first: dict[tuple[str, str], int] = {}
-    for row in rows:
+    for row in (row for row in rows if row.cell in seen):
         seed = row.seed if has_seed_samples else first.setdefault((row.cell, row.problem), row.seed)
         seen[row.cell].setdefault(Sample(row.problem, seed), set()).add(row.scheduler)
     return {
