@@ -142,7 +142,7 @@ def _sweep(
 
 def _check_plot(plot: Path | None, cell: Scenario) -> None:
     """A picture is a file; the figures of a stream may also be a folder."""
-    if plot is not None and cell.is_stream and not plot.suffix:
+    if plot is not None and cell.is_stream and not cell.is_job_stream and not plot.suffix:
         opt.check_chart(plot / "figure.png", "--plot", "figures of the stream")
     else:
         opt.check_chart(plot, "--plot", "a figure of the sweep")
@@ -209,7 +209,7 @@ def _show(found: Evaluation, out: Path | None) -> None:
 def _show_claims(found: Evaluation) -> None:
     from weft.evaluation.claims import claims
 
-    said = claims(found) if found.sweep.is_stream else ()
+    said = claims(found)
     if said:
         output.say("what the rows say, paired by seed:")
     for one in said:

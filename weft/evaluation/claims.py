@@ -114,8 +114,9 @@ class Claim:
 
 
 def claims(found: Evaluation) -> tuple[Claim, ...]:
-    """All that the rows of a stream allow to say of its learned policies; none with a single seed."""
-    if not found.sweep.is_stream or found.sweep.num_samples < 2:
+    """All that the rows of a stream of one problem allow to say of its learned policies; with two seeds or more."""
+    sweep = found.sweep
+    if not sweep.is_stream or sweep.is_job_stream or not sweep.has_seed_samples or sweep.num_samples < 2:
         return ()
     table = Table(found)
     learned = {name: one for name in found.sweep.schedulers if isinstance(one := chooser(name), Learned)}
