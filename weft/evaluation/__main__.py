@@ -21,6 +21,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m weft.evaluation", description=__doc__)
     parser.add_argument("scenario")
     parser.add_argument("--schedulers", "-s", required=True, help="names, runs and folders of runs: a,b")
+    parser.add_argument("--problems", type=int, help="default: as the scenario says")
+    parser.add_argument("--baseline", help="default: as the scenario says")
     parser.add_argument("--seeds", type=int, default=1, help="workloads")
     parser.add_argument("--seed", type=int, default=0, help="the first of them")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
@@ -31,8 +33,11 @@ def main(arguments: list[str]) -> int:
         cells = scenarios.sweep(options.scenario, scenarios.parse_assignments(options.changes))
         names, groups = expand(options.schedulers.split(","))
         seeds = tuple(range(options.seed, options.seed + options.seeds))
-        sweep = Sweep(cells, names, cells[0].recipe.problems, seeds, "test", None, "sample")
-        found = evaluate(sweep, out=options.out, workers=options.workers, progress=_say)
+        count = options.problems or cells[0].recipe.problems
+        sweep = Sweep(cells, names, count, seeds, "test", None, "sample")
+        found = evaluate(
+            sweep, baseline=options.baseline, out=options.out, workers=options.workers, progress=_say
+        )
     except WeftError as error:
         print(f"weft: {error}", file=sys.stderr)
         return error.exit_code
@@ -53,6 +58,12 @@ def _show(found: Evaluation) -> None:
     for one in found.summary:
         if one.metric == found.metric:
             print(f"{one.cell or found.sweep.cells[0].name}: {one.scheduler} {one.mean:.4f}")
+    for envelope in found.envelopes:
+        to_best, to_single = envelope.against_envelope, envelope.against_single
+        print(
+            f"{envelope.cell}: {envelope.scheduler} {to_best.percent:+.2f} % against the best rule of each "
+            f"problem, {to_single.percent:+.2f} % against {envelope.single}"
+        )
 
 
 if __name__ == "__main__":
