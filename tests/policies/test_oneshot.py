@@ -120,6 +120,18 @@ def test_oneshot_refuses_damaged_weights(damage: str, tmp_path: Path):
         OneShot(str(card)).plan(PROBLEMS["shop"])
 
 
+@pytest.mark.parametrize(
+    "config", [{"spread": -1}, {"sharpness": []}, {"sharpness": "high"}, {"spread": True}]
+)
+def test_oneshot_refuses_a_card_whose_recipe_makes_no_sense(config: dict[str, object], tmp_path: Path):
+    card = saved_policy(tmp_path)
+    document = json.loads(card.read_text())
+    document["training"] = {"recipe": {"config": config}}
+    card.write_text(json.dumps(document))
+    with pytest.raises(InputError, match="spread and sharpness"):
+        OneShot(str(card)).plan(PROBLEMS["shop"])
+
+
 def test_weights_are_the_name_of_a_planner(tmp_path: Path):
     card = saved_policy(tmp_path)
     found = catalog.schedule(PROBLEMS["shop"], str(card), effort=4)
