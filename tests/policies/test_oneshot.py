@@ -57,6 +57,16 @@ def test_oneshot_search_is_never_worse_than_its_start(kind: str, tmp_path: Path)
     assert plan.makespan <= makespan(card, kind, 25)
 
 
+KINDS = {"shop": "jobshop", "queries": "graphs", "operators": "graphs", "workflow": "workflows"}
+
+
+@EVERY
+def test_oneshot_takes_the_weights_of_the_kind_of_problem(kind: str):
+    planner = OneShot()
+    planner.plan(PROBLEMS[kind], limit=Limit(effort=2))
+    assert planner.note == f"{KINDS[kind]}-oneshot, best of 2"
+
+
 def test_oneshot_says_which_weights_and_how_many_draws(tmp_path: Path):
     planner = OneShot(str(saved_policy(tmp_path)))
     planner.plan(PROBLEMS["shop"], limit=Limit(effort=20))

@@ -92,7 +92,7 @@ def shipped(decoder: Decoder) -> str:
     kind = "graphs"
     if decoder.by_finish:
         kind = "workflows"
-    elif not can_hold(decoder.a) and (decoder.pools.num_choices == 1).all():
+    elif _is_shop(decoder):
         kind = "jobshop"
     path = ZOO / f"{kind}-oneshot.json"
     if not path.exists():
@@ -101,6 +101,13 @@ def shipped(decoder: Decoder) -> str:
             field="scheduler",
         )
     return str(path)
+
+
+def _is_shop(decoder: Decoder) -> bool:
+    """Whether every task has one machine of its own kind, which runs one task at a time."""
+    only = decoder.pools.choices[:, 0]
+    is_fixed = (decoder.pools.num_choices == 1).all() and (decoder.a.class_count[only] == 1).all()
+    return bool(is_fixed) and not can_hold(decoder.a)
 
 
 class OneShot:
