@@ -50,7 +50,11 @@ def _times(options: argparse.Namespace) -> bool:
     for jobs, machines, samples, target in shops:
         problem = Problem(jobshop(jobs, machines, seed=seed_of("test", 0)), jobshop_cluster(machines), ALONE)
         cpu = _cpu(problem, options.scheduler, samples)
-        print(f"{jobs}x{machines}, {samples} draws: {cpu:.3f} s CPU (target {target})")
+        greedy, rule = _cpu(problem, options.scheduler, 1), _cpu(problem, "cp", 1)
+        print(
+            f"{jobs}x{machines}, {samples} draws: {cpu:.3f} s CPU (target {target}); "
+            f"greedy {greedy * 1e3:.1f} ms, {greedy / rule:.0f} times the rule cp"
+        )
         fine = fine and cpu <= target
     graph = generate("layered", 10_000, seed=seed_of("test", 0))
     cpu = _cpu(Problem(graph, builtin_cluster("gpu-mix-16")), options.scheduler, 1)

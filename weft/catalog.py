@@ -32,6 +32,8 @@ class Entry:
     summary: str
     is_search: bool = False
     """Whether it searches, and so is left out of a comparison unless asked for."""
+    uses: tuple[str, ...] = ()
+    """Names of planners it is made with."""
 
 
 # fmt: off
@@ -58,7 +60,7 @@ PLANNERS: dict[str, Entry] = {
     "exact": Entry("weft.schedulers.exact:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True),
     "oneshot": Entry("weft.policies.oneshot:OneShot", "learned priorities and devices in one pass, best of --samples draws"),
     "oneshot+search": Entry("weft.policies.oneshot:OneShotSearch", "oneshot, then tabu or local search from its best", True),
-    "auto": Entry("weft.schedulers.auto:Auto", "the best of all of these for the time there is", True),
+    "auto": Entry("weft.schedulers.auto:Auto", "the best of all of these for the time there is", True, ("oneshot",)),
 }
 
 _DISPATCH = "weft.schedulers.dispatch"
@@ -150,8 +152,9 @@ def planner(name: str) -> Planner:
         close = difflib.get_close_matches(name, PLANNERS, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise InputError(f"no planner {name!r}{hint} (weft schedulers lists them)", field="scheduler")
-    module, _, attribute = PLANNERS[name].target.partition(":")
-    found: Planner = getattr(importlib.import_module(module), attribute)()
+    entry = PLANNERS[name]
+    module, _, attribute = entry.target.partition(":")
+    found: Planner = getattr(importlib.import_module(module), attribute)(*map(planner, entry.uses))
     return found
 
 

@@ -56,6 +56,16 @@ def test_oneshot_search_is_never_worse_than_its_start(kind: str, tmp_path: Path)
     assert plan.makespan <= makespan(card, kind, 25)
 
 
+KINDS = {"shop": "jobshop", "queries": "graphs", "operators": "graphs", "workflow": "workflows"}
+
+
+@EVERY
+def test_oneshot_takes_the_weights_of_the_kind_of_problem(kind: str):
+    planner = OneShot()
+    planner.plan(PROBLEMS[kind], limit=Limit(effort=2))
+    assert planner.note == f"{KINDS[kind]}-oneshot, best of 2"
+
+
 def test_oneshot_says_which_weights_and_how_many_draws(tmp_path: Path):
     planner = OneShot(str(saved_policy(tmp_path)))
     planner.plan(PROBLEMS["shop"], limit=Limit(effort=20))
@@ -116,6 +126,18 @@ def test_oneshot_refuses_damaged_weights(damage: str, tmp_path: Path):
         document["architecture"]["hidden"] = 25
         card.write_text(json.dumps(document))
     with pytest.raises(InputError, match=r"SHA-256|expected shape"):
+        OneShot(str(card)).plan(PROBLEMS["shop"])
+
+
+@pytest.mark.parametrize(
+    "config", [{"spread": -1}, {"sharpness": []}, {"sharpness": "high"}, {"spread": True}]
+)
+def test_oneshot_refuses_a_card_whose_recipe_makes_no_sense(config: dict[str, object], tmp_path: Path):
+    card = saved_policy(tmp_path)
+    document = json.loads(card.read_text())
+    document["training"] = {"recipe": {"config": config}}
+    card.write_text(json.dumps(document))
+    with pytest.raises(InputError, match="spread and sharpness"):
         OneShot(str(card)).plan(PROBLEMS["shop"])
 
 

@@ -144,6 +144,15 @@ def test_auto_spends_one_effort_in_all(effort: int, monkeypatch: pytest.MonkeyPa
     assert 0 < sum(given) <= effort
 
 
+def test_auto_goes_on_from_a_learned_plan():
+    problem = suite("taillard").instance("ta41").problem
+    alone, helped = Auto(), catalog.planner("auto")
+    first = alone.plan(problem, limit=Limit(effort=160)).makespan
+    second = helped.plan(problem, limit=Limit(effort=160)).makespan
+    assert second < first
+    assert "oneshot" in helped.note and "oneshot" not in alone.note  # type: ignore[attr-defined]
+
+
 def test_auto_keeps_to_its_budget_on_a_large_graph():
     graph = generate("layered", 5000, seed=1)
     cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [8, 8], bandwidth=1e6)

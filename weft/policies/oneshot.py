@@ -53,6 +53,8 @@ class Policy:
     """Whether noise is drawn once per task, as in training."""
     spread: float
     """Noise on the bias of a class, in mean run times."""
+    sharpness: tuple[float, ...]
+    """Factors on the logits of the drawn schedules, in turn."""
     fallbacks: int = field(default=0)
     """Problems on which a rule stood in, because scores were not finite."""
 
@@ -69,12 +71,20 @@ def load(name: str) -> Policy:
             file=name,
             field="feature_version",
         )
+    return Policy(Encoder(weights, card.architecture), card, *_usage(card, name))
+
+
+def _usage(card: Card, file: str) -> tuple[bool, float, tuple[float, ...]]:
+    """How the card's recipe wants its scores used: by list, noise on biases, factors on logits."""
     recipe = card.training.get("recipe")
-    config = recipe.get("config", {}) if isinstance(recipe, dict) else {}
-    spread = config.get("spread", 0.0)
-    if not isinstance(spread, int | float) or not 0 <= spread < 1e6:
-        raise InputError(f"expected a number >= 0, got {spread!r}", file=name, field="training.spread")
-    return Policy(Encoder(weights, card.architecture), card, config.get("mode") == "paper", float(spread))
+    config = recipe.get("config") if isinstance(recipe, dict) else None
+    known = config if isinstance(config, dict) else {}
+    sharpness = known.get("sharpness", [1.0])
+    numbers = [known.get("spread", 0.0), *(sharpness if isinstance(sharpness, list) else [])]
+    found = [float(x) for x in numbers if type(x) in (int, float) and 0 <= x < 1e6]
+    if len(found) < max(len(numbers), 2):
+        raise InputError("expected numbers >= 0 as spread and sharpness", file=file, field="training.recipe")
+    return known.get("mode") == "paper", found[0], tuple(found[1:])
 
 
 def shipped(decoder: Decoder) -> str:
@@ -82,7 +92,7 @@ def shipped(decoder: Decoder) -> str:
     kind = "graphs"
     if decoder.by_finish:
         kind = "workflows"
-    elif not can_hold(decoder.a) and (decoder.pools.num_choices == 1).all():
+    elif _is_shop(decoder):
         kind = "jobshop"
     path = ZOO / f"{kind}-oneshot.json"
     if not path.exists():
@@ -91,6 +101,13 @@ def shipped(decoder: Decoder) -> str:
             field="scheduler",
         )
     return str(path)
+
+
+def _is_shop(decoder: Decoder) -> bool:
+    """Whether every task has one machine of its own kind, which runs one task at a time."""
+    only = decoder.pools.choices[:, 0]
+    is_fixed = (decoder.pools.num_choices == 1).all() and (decoder.a.class_count[only] == 1).all()
+    return bool(is_fixed) and not can_hold(decoder.a)
 
 
 class OneShot:
@@ -191,9 +208,10 @@ class _Ordering:
         decoder, count = self.decoder, 1
         best = decoder.schedule(self.scores.logit, hold=self.scores.hold > 0)
         state = new_state(seed)
-        for size in _chunks(limit):
+        for k, size in enumerate(_chunks(limit)):
             drawn = new_drawn(size, *decoder.a.run.shape, has_gradients=False)
-            draw_schedules(decoder.pools, decoder.scratch, self.scores, self.policy.by_list, state, drawn)
+            scores = _sharpened(self.scores, self.policy, k)
+            draw_schedules(decoder.pools, decoder.scratch, scores, self.policy.by_list, state, drawn)
             count += size
             found = decoder.placed(drawn.start, drawn.device)
             best = found if found.makespan < best.makespan else best
@@ -225,11 +243,17 @@ class _Placing:
             drawn = new_drawn(size, *a.run.shape, has_gradients=False)
             duplicate = bool(copies and k % 4 != 3)
             clear(a.is_unary, self.t)
-            draw_placements(a, self.t, self.kept, self.scores, by_list, duplicate, state, drawn)
+            scores = _sharpened(self.scores, self.policy, k)
+            draw_placements(a, self.t, self.kept, scores, by_list, duplicate, state, drawn)
             count += size
             if drawn.makespan.min() < best.makespan:
                 best = Schedule(self.problem, **rows_of(self.kept))
         return best, count
+
+
+def _sharpened(scores: Scores, policy: Policy, k: int) -> Scores:
+    """The scores of the k-th batch."""
+    return scores._replace(logit=scores.logit * policy.sharpness[k % len(policy.sharpness)])
 
 
 def _chunks(limit: Limit) -> Iterator[int]:

@@ -1,6 +1,6 @@
 """``auto``: the best plan for the time there is, from everything weft has.
 
-First every cheap planner that applies; then tabu search for job shops, local search otherwise;
+First every cheap planner that applies, and the learned ones it is given; then tabu search for job shops, local search otherwise;
 and CP-SAT, warm-started from the best so far, where the problem is small enough for it to prove
 something. The result is never worse than HEFT or the best rule. Only the makespan counts: deadlines
 are not looked at (``exact`` alone meets them).
@@ -20,7 +20,7 @@ from weft.schedulers.exact import Exact
 from weft.schedulers.listing import Cpop, Deft, Heft, Lookahead, MinMin, Peft
 from weft.schedulers.rules import RULES, Decoder, Features, has_transfers
 from weft.schedulers.search import LOOKAHEAD_LIMIT, Search
-from weft.schedulers.tabu import Tabu
+from weft.schedulers.tabu import Tabu, improve
 from weft.sim.arrays import compile_problem
 
 DEFAULT_EFFORT = 5000
@@ -28,6 +28,8 @@ EXACT_TASKS = 40
 """Largest number of tasks with transfers for which CP-SAT gets a share of the time."""
 EXACT_OPERATIONS = 1000
 """The same for job shops."""
+DRAWN_SHARE, MOST_DRAWN = 8, 64
+"""One evaluation of so many goes to a learned planner, up to so many schedules."""
 SMALL_SHOP = 260
 """Job shops up to this size (15x15) leave most of the time to CP-SAT."""
 
@@ -41,11 +43,18 @@ class Found:
 
 
 class Auto:
-    """Portfolio of all planners, fitted to the problem and the limit."""
+    """Portfolio of all planners, fitted to the problem and the limit.
+
+    Parameters
+    ----------
+    learned
+        Planners that draw schedules, as many as the effort says; the search goes on from the best.
+    """
 
     name = "auto"
 
-    def __init__(self) -> None:
+    def __init__(self, *learned: Planner) -> None:
+        self.learned = learned
         self.note = ""
 
     def supports(self, problem: Problem) -> str | None:
@@ -61,29 +70,43 @@ class Auto:
         bounds: dict[str, Bound] = {}
         tried = ["rules and list planners"]
         effort = limit.effort or 0
+        for found in self._drawn(problem, seed, limit, best):
+            effort -= min(effort, _num_drawn(limit))
+            best, plain = _better(best, plain, found)
+            tried.append(found.member)
         for member, share in self._improvers(problem):
             if _is_met(best.schedule) or limit.left() <= 0 or (limit.is_repeatable and not effort):
                 break
             part = _part(limit, effort, share)
             effort -= part.effort or 0
-            found = self._run(member, problem, plain, seed, part)
-            bounds |= {bound.method: bound for bound in found.lower_bounds}
-            if not found.num_copies and found.makespan < plain.schedule.makespan:
-                plain = Found(member, found)
-            if found.makespan < best.schedule.makespan:
-                best = Found(member, found)
+            plan = self._run(member, problem, plain, seed, part)
+            bounds |= {bound.method: bound for bound in plan.lower_bounds}
+            best, plain = _better(best, plain, Found(member, plan))
             tried.append(member)
         self.note = f"won by {best.member}; tried {', '.join(tried)}"
         return replace(best.schedule, lower_bounds=tuple(bounds.values()))
 
     def _run(self, member: str, problem: Problem, plain: Found, seed: int, limit: Limit) -> Schedule:
         """One searching member, started from the best plan without copies where it can be."""
+        is_learned = plain.member in [planner.name for planner in self.learned]
+        if member == "tabu" and is_learned:
+            return improve(problem, plain.schedule, seed=seed, limit=limit)
         if member == "tabu":
             return Tabu().plan(problem, seed=seed, limit=limit)
         if member == "exact":
             exact = Exact(start=plain.schedule, deadlines=False)
             return exact.plan(problem, seed=seed, limit=limit)
-        return Search().plan(problem, seed=seed, limit=limit)
+        return Search(plain.schedule if is_learned else None).plan(problem, seed=seed, limit=limit)
+
+    def _drawn(self, problem: Problem, seed: int, limit: Limit, best: Found) -> Iterator[Found]:
+        """What the learned planners make of a small part of the limit."""
+        if _is_met(best.schedule) or not problem.num_tasks or limit.left() <= 0:
+            return
+        for planner in self.learned if not limit.is_repeatable or _num_drawn(limit) else ():
+            part = (
+                Limit(effort=_num_drawn(limit)) if limit.is_repeatable else Limit(budget=0.1 * limit.left())
+            )
+            yield Found(planner.name, planner.plan(problem, seed=seed, limit=part))
 
     def _cheap(self, problem: Problem, limit: Limit) -> tuple[Found, Found]:
         """The best of the list planners and rules, and the best without copies.
@@ -95,10 +118,7 @@ class Auto:
         if _is_met(best.schedule):
             return best, plain
         for found in self._candidates(problem, decoder, limit):
-            if found.schedule.makespan < best.schedule.makespan:
-                best = found
-            if not found.schedule.num_copies and found.schedule.makespan < plain.schedule.makespan:
-                plain = found
+            best, plain = _better(best, plain, found)
         return best, plain
 
     def _candidates(self, problem: Problem, decoder: Decoder, limit: Limit) -> Iterator[Found]:
@@ -134,6 +154,17 @@ class Auto:
         if has_transfers(compile_problem(problem)):
             return problem.num_tasks <= EXACT_TASKS
         return problem.num_tasks <= EXACT_OPERATIONS
+
+
+def _better(best: Found, plain: Found, found: Found) -> tuple[Found, Found]:
+    """The best plan and the best without copies, this one looked at too."""
+    if not found.schedule.num_copies and found.schedule.makespan < plain.schedule.makespan:
+        plain = found
+    return (found if found.schedule.makespan < best.schedule.makespan else best), plain
+
+
+def _num_drawn(limit: Limit) -> int:
+    return min(MOST_DRAWN, (limit.effort or 0) // DRAWN_SHARE)
 
 
 def _is_met(schedule: Schedule) -> bool:

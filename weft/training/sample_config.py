@@ -47,6 +47,8 @@ class SampleConfig:
     """Greatest length of the gradient."""
     spread: float = 0.1
     """Noise on the bias of a device class, in mean run times."""
+    sharpness: tuple[float, ...] = (1.0,)
+    """Factors on the logits when the trained net plans, in turn: draws closer to the scores, or wider."""
     width: int = 80
     """Width of the encoder."""
     layers: int = 3
@@ -80,7 +82,11 @@ class SampleConfig:
         self._expect("hold_start", "a number", _is_number)
         self._expect("heads", "a list of relations", lambda x: isinstance(x, list | tuple))
         self._expect("prior", "a table of features", lambda x: isinstance(x, Mapping))
+        self._expect(
+            "sharpness", "a list of numbers > 0", lambda x: x and all(_is_number(f) and f > 0 for f in x)
+        )
         object.__setattr__(self, "heads", tuple(self.heads))
+        object.__setattr__(self, "sharpness", tuple(self.sharpness))
         object.__setattr__(self, "prior", dict(self.prior))
         for name, value in self.prior.items():
             if name not in FEATURES or not _is_number(value):
