@@ -313,6 +313,16 @@ def test_init_replaces_a_file_only_when_forced(weft: Weft, tmp_path: Path) -> No
 def test_schedulers_lists_every_planner(weft: Weft) -> None:
     out = weft("schedulers").out
     assert all(name in out for name in PLANNERS)
+    assert "plan:NAME" in out and "NAME+wait" in out
+
+
+def test_schedulers_lists_a_dispatcher_once_with_its_views(weft: Weft) -> None:
+    rows = weft("schedulers", "--json").json["schedulers"]
+    views = [(row["name"], row["acts_on"]) for row in rows if row["role"] == "dispatcher"]
+    assert len(dict(views)) == len(views)
+    assert {"fifo": ["queues", "tasks"], "mru": ["queues"], "priced": ["tasks"]}.items() <= dict(
+        views
+    ).items()
 
 
 def test_doctor_names_the_pip_line_of_a_missing_extra(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_scenario_repeats_its_problems(name: str):
 def test_recipe_names_schedulers_that_can_act(name: str):
     recipe = read_recipe(name)
     assert recipe.name == name
-    known = DISPATCHERS if recipe.generator in STREAMS else PLANNERS
+    known = list(DISPATCHERS if recipe.generator in STREAMS else PLANNERS)
     assert [one for one in recipe.schedulers if one not in known] == []
 
 

@@ -9,9 +9,10 @@ import difflib
 import importlib
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError, UnsupportedError
 
@@ -35,6 +36,29 @@ class Entry:
     uses: tuple[str, ...] = ()
     """Names of planners it is made with."""
 
+    @property
+    def acts_on(self) -> tuple[str, ...]:
+        """A planner sees whole problems."""
+        return (PROBLEMS,)
+
+
+@dataclass(frozen=True)
+class Views:
+    """One named dispatcher: what it is good at, and where each of its views lives; empty: it has none."""
+
+    summary: str
+    queues: str = ""
+    """Its rule on queues by kind, for streams of one repeated job."""
+    tasks: str = ""
+    """Its rule on single tasks, for everything else: several jobs, transfers, capacities, noise."""
+
+    @property
+    def acts_on(self) -> tuple[str, ...]:
+        """The names of its views."""
+        return tuple(view for view in (QUEUES, TASKS) if getattr(self, view))
+
+
+PROBLEMS, QUEUES, TASKS = "problems", "queues", "tasks"
 
 # fmt: off
 PLANNERS: dict[str, Entry] = {
@@ -64,51 +88,46 @@ PLANNERS: dict[str, Entry] = {
 }
 
 _DISPATCH = "weft.schedulers.dispatch"
-DISPATCHERS: dict[str, Entry] = {
-    "fifo": Entry(f"{_DISPATCH}:fifo", "oldest job first; fair, and hard to beat when little is heavy"),
-    "mru": Entry(f"{_DISPATCH}:mru", "stays with the kind served last; few changes of kind"),
-    "depth-first": Entry(f"{_DISPATCH}:depth_first", "kinds deepest in the graph first; finishes what was begun"),
-    "random": Entry(f"{_DISPATCH}:random", "any kind that waits; the floor of any comparison"),
-    "top-first": Entry(f"{_DISPATCH}:top_first", "kinds highest in the graph first; large batches, long queues"),
-    "round-robin": Entry(f"{_DISPATCH}:round_robin", "kinds in turn; no kind starves"),
-    "shortest-first": Entry(f"{_DISPATCH}:shortest_first", "kinds with the shortest run time first; many short tasks"),
-    "longest-first": Entry(f"{_DISPATCH}:longest_first", "kinds with the longest run time first; heavy tasks on time"),
-    "batch-fifo": Entry(f"{_DISPATCH}:batch_fifo", "oldest job first, on the smallest device its queue fills"),
-    "batch-mru": Entry(f"{_DISPATCH}:batch_mru", "the kind served last, on the smallest device its queue fills"),
-    "batch-depth": Entry(f"{_DISPATCH}:batch_depth", "deepest kind, on the smallest device its queue fills"),
-    "heavy-last": Entry(f"{_DISPATCH}:heavy_last", "heavy kinds on the largest device only; unequal devices and tasks"),
-    "heavy-last-1": Entry(f"{_DISPATCH}:heavy_last_1", "heavy-last from one waiting heavy task on"),
-    "heavy-last-3": Entry(f"{_DISPATCH}:heavy_last_3", "heavy-last, one small device helps; when heavy tasks are rare"),
-    "heavy-last-5": Entry(f"{_DISPATCH}:heavy_last_5", "heavy-last from three waiting on; when heavy tasks are common"),
-    "edf": Entry(f"{_DISPATCH}:edf", "earliest deadline first; with equal deadlines the oldest job"),
-    "eft": Entry(f"{_DISPATCH}:eft", "oldest job to the device where it finishes first, or wait for it"),
-    "srw": Entry(f"{_DISPATCH}:srw", "shortest expected remaining work first, to the earliest finish; mean job time"),
-    "heft-expected": Entry(f"{_DISPATCH}:heft_expected", "upward rank as an expectation over branches; makespan"),
-    "heft-estimated": Entry(f"{_DISPATCH}:heft_estimated", "heft-expected with branch probabilities as observed so far"),
-}
-"""NAME+wait is the variant of a rule that waits for the next event where the rule idles."""
-
 _TASKS = "weft.schedulers.dispatch_tasks"
-TASK_DISPATCHERS: dict[str, Entry] = {
-    "fifo": Entry(f"{_TASKS}:fifo", "oldest job first, to the idle device where it finishes first"),
-    "shortest-first": Entry(f"{_TASKS}:shortest_first", "shortest task first, to the idle device where it finishes first"),
-    "edf": Entry(f"{_TASKS}:edf", "earliest deadline first, to the idle device where it finishes first"),
-    "random": Entry(f"{_TASKS}:random", "any order, to the idle device where it finishes first"),
-    "eft": Entry(f"{_TASKS}:eft", "oldest job first, to the earliest finish on any device, or wait for it"),
-    "srw": Entry(f"{_TASKS}:srw", "job with the least work left first, to the earliest finish on any device; mean job time"),
-    "heft": Entry(f"{_TASKS}:heft", "one global upward rank, to the earliest finish on any device; a single job under noise"),
-    "heft-job": Entry("weft.schedulers.replan:heft_job", "plans each arriving job with HEFT around what is committed"),
-    "priced": Entry(f"{_TASKS}:priced", "srw with critical paths, prices of scarce devices, late starts; the strongest rule"),
+DISPATCHERS: dict[str, Views] = {
+    "fifo": Views("oldest job first; fair, and hard to beat when little is heavy", f"{_DISPATCH}:fifo", f"{_TASKS}:fifo"),
+    "mru": Views("stays with the kind served last; few changes of kind", f"{_DISPATCH}:mru"),
+    "depth-first": Views("kinds deepest in the graph first; finishes what was begun", f"{_DISPATCH}:depth_first"),
+    "random": Views("anything that waits; the floor of any comparison", f"{_DISPATCH}:random", f"{_TASKS}:random"),
+    "top-first": Views("kinds highest in the graph first; large batches, long queues", f"{_DISPATCH}:top_first"),
+    "round-robin": Views("kinds in turn; no kind starves", f"{_DISPATCH}:round_robin"),
+    "shortest-first": Views("shortest run time first; many short tasks", f"{_DISPATCH}:shortest_first", f"{_TASKS}:shortest_first"),
+    "longest-first": Views("kinds with the longest run time first; heavy tasks on time", f"{_DISPATCH}:longest_first"),
+    "batch-fifo": Views("oldest job first, on the smallest device its queue fills", f"{_DISPATCH}:batch_fifo"),
+    "batch-mru": Views("the kind served last, on the smallest device its queue fills", f"{_DISPATCH}:batch_mru"),
+    "batch-depth": Views("deepest kind, on the smallest device its queue fills", f"{_DISPATCH}:batch_depth"),
+    "heavy-last": Views("heavy kinds on the largest device only; unequal devices and tasks", f"{_DISPATCH}:heavy_last"),
+    "heavy-last-1": Views("heavy-last from one waiting heavy task on", f"{_DISPATCH}:heavy_last_1"),
+    "heavy-last-3": Views("heavy-last, one small device helps; when heavy tasks are rare", f"{_DISPATCH}:heavy_last_3"),
+    "heavy-last-5": Views("heavy-last from three waiting on; when heavy tasks are common", f"{_DISPATCH}:heavy_last_5"),
+    "edf": Views("earliest deadline first; with equal deadlines the oldest job", f"{_DISPATCH}:edf", f"{_TASKS}:edf"),
+    "eft": Views("oldest job to the device where it finishes first, or wait for it", f"{_DISPATCH}:eft", f"{_TASKS}:eft"),
+    "srw": Views("shortest expected remaining work first, to the earliest finish; mean job time", f"{_DISPATCH}:srw", f"{_TASKS}:srw"),
+    "heft-expected": Views("upward rank as an expectation over branches; makespan", f"{_DISPATCH}:heft_expected"),
+    "heft-estimated": Views("heft-expected with branch probabilities as observed so far", f"{_DISPATCH}:heft_estimated"),
+    "heft": Views("one global upward rank, to the earliest finish on any device; a single job under noise", tasks=f"{_TASKS}:heft"),
+    "heft-job": Views("plans each arriving job with HEFT around what is committed", tasks="weft.schedulers.replan:heft_job"),
+    "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest rule", tasks=f"{_TASKS}:priced"),
 }
-"""Names for problems with several jobs, transfers, capacities or noise; ``plan:NAME`` wraps a planner."""
+"""``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
+``plan:NAME`` has a planner plan the jobs as they arrive."""
 # fmt: on
 
 PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
-ROLES: dict[str, dict[str, Entry]] = {
-    "planner": PLANNERS,
-    "dispatcher": DISPATCHERS | {k: e for k, e in TASK_DISPATCHERS.items() if k not in DISPATCHERS},
+WAIT = "+wait"
+"""Suffix of a dispatcher of queues that waits where it would idle."""
+VARIANTS = {
+    f"NAME{WAIT}": f"a dispatcher that acts on {QUEUES} and waits for the next event where NAME idles",
+    f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
 }
+"""How further dispatchers are named, and what they do."""
+ROLES: dict[str, Mapping[str, Entry | Views]] = {"planner": PLANNERS, "dispatcher": DISPATCHERS}
 
 
 POLICIES: dict[str, Entry] = {
@@ -159,42 +178,55 @@ def planner(name: str) -> Planner:
 
 
 def dispatcher(name: str) -> Dispatcher:
-    """The dispatcher of this name; ``NAME+wait`` waits where ``NAME`` idles."""
-    base, plus, _ = name.partition("+wait")
-    if name in TASK_DISPATCHERS and name not in DISPATCHERS:
-        raise InputError(
-            f"{name} acts on problems with several jobs, not on queues by kind", field="scheduler"
-        )
-    if base not in DISPATCHERS or name != base + plus:
-        close = difflib.get_close_matches(base, DISPATCHERS, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"no dispatcher {name!r}{hint} (weft schedulers lists them)", field="scheduler")
-    module, _, attribute = DISPATCHERS[base].target.partition(":")
-    found: Dispatcher = getattr(importlib.import_module(module), attribute)
-    return found.waiting() if plus else found
+    """The dispatcher of this name for queues by kind; ``NAME+wait`` waits where ``NAME`` idles."""
+    base = name.removesuffix(WAIT)
+    found: Dispatcher = _in_view(name, base, QUEUES)
+    return found.waiting() if base != name else found
 
 
 def task_dispatcher(name: str) -> TaskDispatcher:
-    """The dispatcher of this name for problems with several jobs; ``plan:NAME`` wraps a planner."""
+    """The dispatcher of this name for single tasks; ``plan:NAME`` wraps a planner."""
     found: TaskDispatcher
     if name.startswith(PLAN):
         inner = planner(name.removeprefix(PLAN))
         found = importlib.import_module("weft.schedulers.replan").PlanDispatcher(name, inner)
-        return found
-    if name not in TASK_DISPATCHERS:
-        close = difflib.get_close_matches(name, TASK_DISPATCHERS, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"no dispatcher {name!r}{hint} (weft schedulers lists them)", field="scheduler")
-    module, _, attribute = TASK_DISPATCHERS[name].target.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
+    else:
+        found = _in_view(name, name, TASKS)
     return found
+
+
+_ACTS_ON = {
+    QUEUES: "queues by kind (one repeated job, no transfers, no noise)",
+    TASKS: "single tasks (several jobs, transfers, capacities, noise)",
+}
+
+
+def _is_in(view: str, name: str) -> bool:
+    """Whether a dispatcher of this name acts in a view."""
+    if view == TASKS and name.startswith(PLAN):
+        return True
+    entry = DISPATCHERS.get(name.removesuffix(WAIT) if view == QUEUES else name)
+    return entry is not None and view in entry.acts_on
+
+
+def _in_view(name: str, base: str, view: str) -> Any:
+    """What this name stands for in a view; a name of the other view is refused as such."""
+    if _is_in(view, name):
+        module, _, attribute = str(getattr(DISPATCHERS[base], view)).partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    other = TASKS if view == QUEUES else QUEUES
+    if _is_in(other, name):
+        raise InputError(f"{name} acts on {_ACTS_ON[other]}, not on {_ACTS_ON[view]}", field="scheduler")
+    close = difflib.get_close_matches(base, [one for one in DISPATCHERS if _is_in(view, one)], 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise InputError(f"no dispatcher {name!r}{hint} (weft schedulers lists them)", field="scheduler")
 
 
 def dispatcher_for(name: str, problem: Problem) -> Dispatcher | TaskDispatcher:
     """The dispatcher of this name in the view the problem needs: queues by kind, else single tasks."""
     from weft.schedulers.dispatch import refuse_stream
 
-    is_queue = name.partition("+wait")[0] in DISPATCHERS and refuse_stream(problem) is None
+    is_queue = _is_in(QUEUES, name) and refuse_stream(problem) is None
     return dispatcher(name) if is_queue else task_dispatcher(name)
 
 

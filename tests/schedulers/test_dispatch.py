@@ -21,8 +21,9 @@ from weft.sim.env import Setup
 from weft.sim.queue_rules import write_ranks
 from weft.sim.streams import Rules, compile_stream
 
-WAITING = [name for name in catalog.DISPATCHERS if not catalog.dispatcher(name).waits]
-NAMES = [*catalog.DISPATCHERS, *(f"{name}+wait" for name in WAITING)]
+PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.QUEUES in entry.acts_on]
+WAITING = [name for name in PLAIN if not catalog.dispatcher(name).waits]
+NAMES = [*PLAIN, *(f"{name}+wait" for name in WAITING)]
 CPU, GPU = DeviceClass("cpu", speed=2.0), DeviceClass("gpu", batch=4)
 
 

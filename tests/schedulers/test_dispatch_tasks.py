@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,7 +23,8 @@ from weft.schedulers.dispatch_tasks import by_draw, rank_ratio, run_one
 from weft.schedulers.listing import Heft
 from weft.schedulers.replan import PlanDispatcher
 
-NAMES = [*catalog.TASK_DISPATCHERS, "plan:heft", "plan:deft", "plan:min-min"]
+PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS in entry.acts_on]
+NAMES = [*PLAIN, "plan:heft", "plan:deft", "plan:min-min"]
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 CPU = DeviceClass("cpu")
 
@@ -149,9 +152,16 @@ def test_task_dispatcher_refuses_a_wrong_name(name: str, message: str):
         catalog.task_dispatcher(name)
 
 
-def test_queue_dispatcher_of_a_task_name_says_where_it_acts():
-    with pytest.raises(InputError, match="priced acts on problems with several jobs"):
-        catalog.dispatcher("priced")
+@pytest.mark.parametrize("name", ["priced", "plan:heft"])
+def test_queue_dispatcher_of_a_task_name_says_where_it_acts(name: str):
+    with pytest.raises(InputError, match=f"{name} acts on single tasks .*, not on queues by kind"):
+        catalog.dispatcher(name)
+
+
+@pytest.mark.parametrize("name", ["mru", "fifo+wait"])
+def test_task_dispatcher_of_a_queue_name_says_where_it_acts(name: str):
+    with pytest.raises(InputError, match=f"{re.escape(name)} acts on queues by kind .*, not on single tasks"):
+        catalog.task_dispatcher(name)
 
 
 @pytest.mark.parametrize(

@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 
 def schedulers(as_json: opt.Json = False) -> None:
     """List the schedulers and what each is good at."""
-    from weft.catalog import ROLES
+    from weft.catalog import ROLES, VARIANTS
 
     rows = [
-        {"name": name, "role": role, "summary": entry.summary}
+        {"name": name, "role": role, "acts_on": entry.acts_on, "summary": entry.summary}
         for role, entries in ROLES.items()
         for name, entry in entries.items()
     ]
     if as_json:
-        output.emit(output.document("schedulers", None, {"schedulers": rows}))
+        output.emit(output.document("schedulers", None, {"schedulers": rows, "variants": VARIANTS}))
         return
-    table = output.table(["name", "role", "what it is good at"])
-    for row in rows:
-        table.add_row(row["name"], row["role"], row["summary"])
+    table = output.table(["name", "role", "acts on", "what it is good at"])
+    for role, entries in ROLES.items():
+        for name, entry in entries.items():
+            table.add_row(name, role, ", ".join(entry.acts_on), entry.summary)
     output.show(table)
+    for name, meaning in VARIANTS.items():
+        output.say(f"{name}: {meaning}")
 
 
 def doctor(

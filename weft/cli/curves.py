@@ -29,7 +29,7 @@ def curves(
     ] = 1.0,
     as_json: opt.Json = False,
 ) -> None:
-    """Show how runs learned: when they passed the rules, where they converged."""
+    """Show when runs passed the rules and where they ended."""
     from weft.evaluation.curves import catching, findings, read_curve
 
     opt.check_chart(plot, "--plot", "learning curves")

@@ -46,7 +46,7 @@ def report(
     charts: Annotated[bool, typer.Option("--charts/--no-charts", help="Whether plans are drawn.")] = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Write a report of sweeps and training runs: one HTML file, and Markdown."""
+    """Write sweeps and training runs as one HTML report."""
     from weft.evaluation import report as reports
 
     if out.suffix.lower() not in SUFFIXES:
