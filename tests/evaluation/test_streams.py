@@ -289,8 +289,8 @@ def test_sweep_keeps_utilisation_and_batch_fill_of_every_device():
 
 
 def test_sweep_refuses_a_planner():
-    with pytest.raises(InputError, match="no dispatcher 'heft'; did you mean"):
-        Sweep(sweep("conditional"), ("heft",), 1)
+    with pytest.raises(InputError, match="no dispatcher 'peft'"):
+        Sweep(sweep("conditional"), ("peft",), 1)
 
 
 def test_evaluate_verb_prints_streams_and_json():
