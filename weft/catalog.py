@@ -135,6 +135,9 @@ POLICIES: dict[str, Entry] = {
         "weft/policies/zoo/conditional-ppo.json", "PPO policy trained on the conditional stream"
     ),
     "ppo": Entry("weft/policies/zoo/conditional-ppo.json", "the same, by its short name"),
+    "conditional-graph": Entry(
+        "weft/policies/zoo/conditional-graph.json", "graph net for any conditional graph and cluster"
+    ),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner under capacities"),
     "workflows-oneshot": Entry(

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from weft import __version__
 from weft.errors import InputError
 from weft.io.folders import LOCK, locked
 from weft.policies.checkpoint import Card, Weights, read_card, save_policy
@@ -117,8 +118,8 @@ class Outcome:
 
 def versions() -> dict[str, str]:
     """Versions of what the figures depend on."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("weft", "numpy", "numba", "torch"):
+    found = {"python": platform.python_version(), "machine": platform.machine(), "weft": __version__}
+    for package in ("numpy", "numba", "torch"):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -30,6 +30,8 @@ def train_command(run: TrainingRun) -> str:
     name, seed = str(run.recipe.get("name", "RECIPE")), run.config.get("seed", 0)
     words = ["weft", "train", name, "--seed", str(seed)]
     words += [word for setting in _changes(run.recipe, _recipe(name)) for word in ("--set", setting)]
+    start = run.recipe.get("from")
+    words += ["--from", str(start)] if start else []
     return shlex.join([*words, "--out", run.source])
 
 
@@ -56,8 +58,8 @@ def _changes(stored: Mapping[str, object], recipe: Mapping[str, object]) -> list
         value = stored.get(key, usual)
         if _table(usual):
             found += _changes(_table(value), _table(usual))
-        elif value != usual and key not in ("schema", "summary"):
-            found.append(f"{key}={json.dumps(value)}")
+        elif value != usual and key not in ("schema", "summary") and (value, usual) != (None, "none"):
+            found.append(f"{key}={'none' if value is None else json.dumps(value)}")
     return found
 
 
