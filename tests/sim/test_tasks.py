@@ -16,7 +16,7 @@ from weft.model.problem import Job, Problem, Realisation, expected, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.duplication import Tdca
-from weft.schedulers.listing import Deft, FifoDeft, Heft, ListPlanner, Peft, Random
+from weft.schedulers.listing import Deft, FifoDeft, Heft, HeftAppend, ListPlanner, Peft, Random
 from weft.sim import task_moves, task_rules, task_time
 from weft.sim.replay import plan_order, replayed
 from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, schedule_of
@@ -269,10 +269,7 @@ def test_every_rule_gives_valid_schedules(device: int, order: int):
 
 
 def plan_case(seed: int, *, has_copies: bool) -> Problem:
-    """Several jobs on a cluster with links and slots.
-
-    Every task takes time: timelines let later rows cover one that takes none.
-    """
+    """Several jobs on a cluster with links and slots; every task takes time."""
     rng = np.random.default_rng(seed)
     problem = make_problem(
         seed,
@@ -286,12 +283,32 @@ def plan_case(seed: int, *, has_copies: bool) -> Problem:
     return problem.replaced(jobs=tuple(jobs))
 
 
-@pytest.mark.parametrize("planner", [Heft(), Peft(), Random()], ids=lambda p: p.name)
+@pytest.mark.parametrize("planner", [Heft(), HeftAppend(), Peft(), Random()], ids=lambda p: p.name)
 def test_replay_of_a_timeline_gives_the_same_starts(planner: ListPlanner):
     @settings(max_examples=200, deadline=None, derandomize=True)
     @given(SEEDS)
     def check(seed: int) -> None:
         plan = planner.plan(plan_case(seed, has_copies=False), seed=seed)
+        assert rows_of(replayed(plan)) == rows_of(plan)
+
+    check()
+
+
+@pytest.mark.parametrize("planner", [Heft(), Peft(), Random()], ids=lambda p: p.name)
+def test_replay_of_tasks_that_take_no_time_gives_the_same_starts(planner: ListPlanner):
+    @settings(max_examples=200, deadline=None, derandomize=True)
+    @given(SEEDS)
+    def check(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        problem = make_problem(
+            seed,
+            sizes=tuple(int(rng.integers(1, most)) for most in (3, 25, 6, 4)),
+            graph_style=(str(rng.choice(["fork", "diamond", "random", "chain"])), "some zero", "uniform"),
+            links=str(rng.choice(LINKS)),
+            is_plain=True,
+            has_copies=False,
+        )
+        plan = planner.plan(problem, seed=seed)
         assert rows_of(replayed(plan)) == rows_of(plan)
 
     check()
