@@ -332,7 +332,7 @@ def test_doctor_names_the_pip_line_of_a_missing_extra(weft: Weft, monkeypatch: p
 
 def test_doctor_compile_warms_every_planner_without_extras(weft: Weft) -> None:
     found = weft("doctor", "--compile", "--json").json
-    assert {"heft", "cpop", "peft"} <= set(found["warmed"])
+    assert {"heft", "cpop", "peft", "oneshot", "fifo", "priced", "plan:heft", "ppo"} <= set(found["warmed"])
     assert found["cache"]["compiled"] is True
 
 

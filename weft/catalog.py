@@ -118,6 +118,10 @@ DISPATCHERS: dict[str, Views] = {
 ``plan:NAME`` has a planner plan the jobs as they arrive."""
 # fmt: on
 
+BASELINES = ("fifo", "mru", "depth-first")
+"""The three rules that the study of conditional streams compares with."""
+ENVELOPE = ("heavy-last-1", "heavy-last-3", "heavy-last-5")
+"""The rules that know the devices; the best of them at each point is the envelope."""
 PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
 WAIT = "+wait"

@@ -147,6 +147,50 @@ def warm(schedulers: tuple[str, ...] | None = None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(done))
 
 
+def warm_dispatch() -> tuple[str, ...]:
+    """Compile what simulations, sessions and replays of both views need; return who dispatched."""
+    return (*_warm_queues(), *_warm_tasks())
+
+
+def _warm_queues() -> tuple[str, ...]:
+    """A short stream, in the kernel and through a session."""
+    from weft.evaluation.drive import drive
+    from weft.evaluation.streams import play
+    from weft.scenarios import scenario
+    from weft.session import Session
+    from weft.sim.env import setup_of
+
+    names = ("fifo", "heft-estimated", "ppo")
+    case = scenario("conditional", jobs=10).stream("validation", 0)
+    for name in names:
+        play(name, case, [0])
+        drive(Session(case, name), setup_of(case), 0)
+    return names
+
+
+def _warm_tasks() -> tuple[str, ...]:
+    """Two small workflows, in the kernel with and without an outage, replayed, and through a session."""
+    from weft import catalog
+    from weft.evaluation.drive_tasks import drive_tasks
+    from weft.model.problem import realise
+    from weft.scenarios import scenario
+    from weft.schedulers.dispatch_tasks import run_one
+    from weft.schedulers.outages import Outage
+    from weft.session import Session
+    from weft.sim.replay import replayed
+
+    names = ("fifo", "priced", "plan:heft")
+    problem = scenario("workflows", load=0.5, jobs=2, tasks=8).job_stream("validation", 0, 0)
+    world = realise(problem, 0)
+    for name in names:
+        chosen = catalog.task_dispatcher(name)
+        run_one(chosen, problem, world)
+        run_one(chosen, problem, world, outages=[Outage(0, 0.0, 1.0)])
+        drive_tasks(Session(problem, name), problem, world)
+    replayed(catalog.schedule(problem, "heft").schedule)
+    return names
+
+
 def _tiny_problems() -> tuple[Problem, ...]:
     """One with transfers, one job shop: together they reach every kernel of the planners.
 

@@ -10,17 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft import catalog
-from weft.errors import InputError, UnsupportedError
+from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Job, Problem, expected, realise
-from weft.model.schedule import Schedule
+from weft.model.schedule import ABORTED, Schedule
 from weft.model.validate import validate
 from weft.scenarios import scenario
 from weft.schedulers.dispatch import Dispatcher
 from weft.schedulers.dispatch_tasks import by_draw, rank_ratio, run_one
 from weft.schedulers.listing import Heft
+from weft.schedulers.outages import Outage
 from weft.schedulers.replan import PlanDispatcher
 
 PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS in entry.acts_on]
@@ -128,6 +129,60 @@ def test_priced_work_bounds_the_makespan():
         problem = scenario("workflows", tasks=40).problem("test", seed)
         work = priced_work(problem, class_prices(problem)).sum() / problem.cluster.num_devices
         assert Heft().plan(problem).makespan >= work * (1 - 1e-9)
+
+
+# -- outages ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*PLAIN, "plan:heft", "plan:deft"])
+def test_outage_moves_work_to_other_devices(name: str):
+    problem = stream(1)
+    world = realise(problem, 1)
+    plain = run_one(catalog.task_dispatcher(name), problem, world)
+    row = int(np.argmax(plain.finish - plain.start))
+    device, when = int(plain.device[row]), float((plain.start[row] + plain.finish[row]) / 2)
+    outage = Outage(device, when, when + plain.makespan / 4)
+    found = run_one(catalog.task_dispatcher(name), problem, world, outages=[outage])
+    assert not validate(found)
+    own = found.device == device
+    assert ((found.finish[own] <= when) | (found.start[own] >= outage.until)).all()
+    assert (found.outcome == ABORTED).any()
+
+
+def test_outage_that_ends_never_and_leaves_no_device_is_infeasible():
+    problem = Problem(TaskGraph([4.0]), Cluster.uniform((DeviceClass("cpu"),), (1,)))
+    with pytest.raises(InfeasibleError, match="no device is left for some task"):
+        run_one(catalog.task_dispatcher("fifo"), problem, expected(problem), outages=[Outage(0, 1.0)])
+
+
+def test_outage_restarts_what_it_cut_short():
+    problem = Problem(TaskGraph([4.0]), Cluster.uniform((DeviceClass("cpu"),), (1,)))
+    found = run_one(
+        catalog.task_dispatcher("fifo"), problem, expected(problem), outages=[Outage(0, 1.0, 3.0)]
+    )
+    assert found.start.tolist() == [0.0, 3.0] and found.finish.tolist() == [1.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("outages", "message"),
+    [
+        ([Outage(9, 1.0)], "expected a device below"),
+        ([Outage(0, 2.0, 1.0)], "expected 0 <= start < until"),
+        ([Outage(0, 1.0, 3.0), Outage(0, 2.0)], "expected one outage of device 0 at a time"),
+    ],
+)
+def test_outages_that_make_no_sense_are_refused(outages: list[Outage], message: str):
+    problem = Problem(TaskGraph([4.0]), Cluster.uniform((DeviceClass("cpu"),), (1,)))
+    with pytest.raises(InputError, match=message):
+        run_one(catalog.task_dispatcher("fifo"), problem, expected(problem), outages=outages)
+
+
+def test_plan_that_cannot_be_made_again_refuses_outages():
+    problem = stream(0)
+    with pytest.raises(UnsupportedError, match="cannot plan around what runs"):
+        run_one(
+            catalog.task_dispatcher("plan:min-min"), problem, realise(problem, 0), outages=[Outage(0, 1.0)]
+        )
 
 
 # -- names and refusals -------------------------------------------------------------------------------

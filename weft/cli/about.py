@@ -44,8 +44,8 @@ def doctor(
 
     compiled: tuple[str, ...] = ()
     if warm:
-        with output.progress("compiling the kernels of every planner"):
-            compiled = diagnosis.warm()
+        with output.progress("compiling the kernels of every planner and dispatcher"):
+            compiled = tuple(dict.fromkeys((*diagnosis.warm(), *diagnosis.warm_dispatch())))
     cache = diagnosis.kernel_cache()
     if as_json:
         fields = {

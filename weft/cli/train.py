@@ -43,6 +43,12 @@ def train(
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", min=1, help="Processes, with --seeds.")
     ] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", metavar="N", min=1, help="Threads of a run; default: 1, of one-shot planners all."
+        ),
+    ] = None,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda.")] = "cpu",
     start: Annotated[
         str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to begin with.")
@@ -68,10 +74,10 @@ def train(
     if seeds is not None:
         if not isinstance(chosen, Recipe):
             raise InputError(f"expected --seed: {recipe} trains one seed at a time", field="seeds")
-        _train_group(chosen, folder, seeds, workers, device, start, as_json)
+        _train_group(chosen, folder, seeds, (workers, threads or 1), device, start, as_json)
         return
     with output.progress(f"training {chosen.name}"):
-        found = _trained(chosen, folder, seed, device, start, resume)
+        found = _trained(chosen, folder, seed, device, start, resume, threads)
     if as_json:
         output.emit(output.document("train", seed, asdict(found)))
         return
@@ -83,7 +89,13 @@ def train(
 
 
 def _trained(
-    chosen: Recipe | SampleRecipe, folder: Path, seed: int, device: str, start: str | None, resume: bool
+    chosen: Recipe | SampleRecipe,
+    folder: Path,
+    seed: int,
+    device: str,
+    start: str | None,
+    resume: bool,
+    threads: int | None,
 ) -> Outcome:
     """Train either kind of recipe, saying how it goes."""
     from weft.training import sample_run, stream_run
@@ -97,6 +109,7 @@ def _trained(
             device=device,
             start=start,
             is_resumed=resume,
+            threads=threads or 1,
             on_progress=_Reporter(),
             on_notice=output.note,
         )
@@ -107,19 +120,29 @@ def _trained(
         device=device,
         start=start,
         is_resumed=resume,
+        threads=threads,
         on_progress=_Reporter(),
         on_notice=output.note,
     )
 
 
 def _train_group(
-    recipe: Recipe, folder: Path, seeds: str, workers: int, device: str, start: str | None, as_json: bool
+    recipe: Recipe,
+    folder: Path,
+    seeds: str,
+    parallel: tuple[int, int],
+    device: str,
+    start: str | None,
+    as_json: bool,
 ) -> None:
+    """Train once per seed; ``parallel`` is runs at a time and threads of each."""
     from weft.training.group import parse_seeds, train_group
 
     numbers = parse_seeds(seeds)
     with output.progress(f"training {recipe.name} with {output.count(len(numbers), 'seed')}"):
-        found = train_group(recipe, folder, numbers, workers=workers, device=device, start=start)
+        found = train_group(
+            recipe, folder, numbers, workers=parallel[0], threads=parallel[1], device=device, start=start
+        )
     if as_json:
         runs = [asdict(one) for one in found]
         output.emit(output.document("train", numbers[0], {"run": str(folder), "runs": runs}))

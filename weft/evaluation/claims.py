@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.catalog import chooser
+from weft.catalog import BASELINES, ENVELOPE, chooser
 from weft.evaluation.evaluate import Evaluation, problem_means
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.model.graph import Floats
@@ -31,11 +31,11 @@ class Group:
 
 
 GROUPS = (
-    Group("usual", "the best of fifo, mru and depth-first", ("fifo", "mru", "depth-first")),
+    Group("usual", "the best of fifo, mru and depth-first", BASELINES),
     Group(
         "envelope",
         "the envelope of heavy-last-1, -3 and -5",
-        ("heavy-last-1", "heavy-last-3", "heavy-last-5"),
+        ENVELOPE,
     ),
 )
 """The rules of the study, and those that know the devices."""

@@ -14,14 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
+from weft.evaluation.milestones import final, from_where, is_passed, is_settled
 from weft.evaluation.statistics.distributions import t_quantile
-from weft.model.graph import Floats, Ints
+from weft.model.graph import Bools, Floats, Ints
 
 METRICS = "metrics.jsonl"
-LAST = 3
-"""Judgements at the end whose mean is the final value."""
-SETTLED = 1.0
-"""A curve has converged where it stays within so many percentage points of its final value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +33,7 @@ class Curve:
 
     def final(self, column: str) -> Floats:
         """Final value (num_runs,) of a metric."""
-        return np.asarray(self.columns[column][:, -LAST:].mean(1), np.float64)
+        return final(self.columns[column])
 
     @property
     def points(self) -> tuple[str, ...]:
@@ -72,7 +69,7 @@ def _judgements(run: Path) -> dict[int, dict[str, float]]:
             row = json.loads(text)
         except ValueError:
             raise InputError("expected a row of JSON", file=str(run / METRICS), line=line) from None
-        if any(key.startswith("jct_") for key in row):
+        if "envelope_percent" in row or any(key.startswith("jct_") for key in row):
             found[int(row["samples"])] = {k: v for k, v in row.items() if isinstance(v, int | float)}
     return found
 
@@ -144,31 +141,26 @@ def _after(samples: Sequence[int | None]) -> str:
 def findings(curve: Curve) -> Findings:
     """What a curve says about passing the baselines and converging."""
     if "baselines_percent" not in curve.columns:
-        return Findings(curve.name, len(curve.runs), (), (), (), None, None)
+        has_envelope = "envelope_percent" in curve.columns
+        envelope = Spread.of(curve.final("envelope_percent")) if has_envelope else None
+        return Findings(curve.name, len(curve.runs), (), (), (), None, envelope)
     average = curve.columns["baselines_percent"]
     worst = np.max([curve.columns[f"baselines_percent_{p}"] for p in curve.points], axis=0)
-    distance = np.abs(average - curve.final("baselines_percent")[:, None])
-    can_tell = len(curve.samples) >= 2 * LAST
     has_envelope = "envelope_percent" in curve.columns
     return Findings(
         curve.name,
         len(curve.runs),
-        _from_where(curve, average < 0.0),
-        _from_where(curve, worst < 0.0),
-        _from_where(curve, (distance <= SETTLED) & can_tell),
+        _from_where(curve, is_passed(average)),
+        _from_where(curve, is_passed(worst)),
+        _from_where(curve, is_settled(average)),
         Spread.of(curve.final("baselines_percent")),
         Spread.of(curve.final("envelope_percent")) if has_envelope else None,
     )
 
 
-def _from_where(curve: Curve, is_so: np.ndarray) -> tuple[int | None, ...]:
+def _from_where(curve: Curve, is_so: Bools) -> tuple[int | None, ...]:
     """Per run the samples from which something holds at every later judgement."""
-    found: list[int | None] = []
-    for row in is_so:
-        broken = np.flatnonzero(~row)
-        first = int(broken[-1]) + 1 if len(broken) else 0
-        found.append(int(curve.samples[first]) if first < len(row) else None)
-    return tuple(found)
+    return tuple(from_where(curve.samples, row) for row in is_so)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from weft.catalog import ENVELOPE
 from weft.evaluation.curves import Spread
 from weft.evaluation.evaluate import Evaluation, problem_means
 from weft.model.graph import Floats
 
-ENVELOPE = ("heavy-last-1", "heavy-last-3", "heavy-last-5")
-"""The best of these at each point is what a policy has to beat; without them, the baseline is."""
 AVERAGE = "average"
 """Name of the row over all cells."""
 

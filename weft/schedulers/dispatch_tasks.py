@@ -17,11 +17,22 @@ from weft.model.graph import Floats
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem, Realisation, keyed_uniform
 from weft.model.schedule import Schedule
+from weft.schedulers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.sim.arrays import compile_problem
 from weft.sim.jit import announce
 from weft.sim.planning import upward_rank
 from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
-from weft.sim.task_rules import BY_KEY, BY_LEFT, BY_RATIO, IDLE, LATE, VIRTUAL, TaskRule, run_tasks
+from weft.sim.task_rules import (
+    BY_KEY,
+    BY_LEFT,
+    BY_RATIO,
+    IDLE,
+    LATE,
+    VIRTUAL,
+    TaskRule,
+    play_until,
+    run_tasks,
+)
 from weft.sim.tasks import TaskState
 
 DRAW = 5
@@ -39,17 +50,30 @@ class TaskDispatcher(Protocol):
         """None if it can act on this problem, else the reason why not."""
 
     def run_all(
-        self, problems: Sequence[Problem], worlds: Sequence[Realisation], seeds: Sequence[int]
+        self,
+        problems: Sequence[Problem],
+        worlds: Sequence[Realisation],
+        seeds: Sequence[int],
+        outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
-        """What happens when each problem meets its realisation; seeds are the dispatcher's own."""
+        """What happens when each problem meets its realisation; seeds are the dispatcher's own.
+
+        ``outages`` hold for each of the problems.
+        """
 
 
-def run_one(dispatcher: TaskDispatcher, problem: Problem, world: Realisation, seed: int = 0) -> Schedule:
-    """One problem carried out."""
+def run_one(
+    dispatcher: TaskDispatcher,
+    problem: Problem,
+    world: Realisation,
+    seed: int = 0,
+    outages: Sequence[Outage] = (),
+) -> Schedule:
+    """One problem carried out, while devices are away as the outages say."""
     reason = dispatcher.supports(problem)
     if reason is not None:
         raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
-    return dispatcher.run_all([problem], [world], [seed])[0]
+    return dispatcher.run_all([problem], [world], [seed], outages)[0]
 
 
 def by_age(problem: Problem, seed: int) -> Floats:
@@ -110,17 +134,33 @@ class RuleDispatcher:
         return refuse_tasks(problem)
 
     def run_all(
-        self, problems: Sequence[Problem], worlds: Sequence[Realisation], seeds: Sequence[int]
+        self,
+        problems: Sequence[Problem],
+        worlds: Sequence[Realisation],
+        seeds: Sequence[int],
+        outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
-        """All problems in one call of the kernel."""
+        """All problems in one call of the kernel; with outages one after the other."""
         announce()
         w = compile_tasks(problems)
-        f, s = facts_of(worlds, w), new_task_state(w)
-        run_tasks(self.prepare(problems, s, seeds), w, f, s)
+        f = facts_of(worlds, w)
+        moves = [moves_of(outages, problem) for problem in problems]
+        pairs = zip(moves, problems, strict=True)
+        s = new_task_state(w, max((extra_rows(own, problem) for own, problem in pairs), default=0))
+        rule = self.prepare(problems, s, seeds)
+        if outages:
+            for b, problem in enumerate(problems):
+                for move in moves[b]:
+                    play_until(rule, w, f, s, b, move.time)
+                    move.carry_out(w, s, b)
+                play_until(rule, w, f, s, b, float("inf"))
+                refuse_unfinished(problem, s, int(w.job_ptr[b]))
+        else:
+            run_tasks(rule, w, f, s)
         if s.overflow.any():
             raise InputError("the event kernel ran out of room for rows or events")
-        pairs = enumerate(zip(problems, worlds, strict=True))
-        return [schedule_of(problem, world, w, s, b) for b, (problem, world) in pairs]
+        cases = enumerate(zip(problems, worlds, strict=True))
+        return [schedule_of(problem, world, w, s, b) for b, (problem, world) in cases]
 
     def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
         """The kernel's rule; writes keys and work of the tasks into an empty state."""

@@ -1,8 +1,8 @@
 """Planners as dispatchers: each arriving job is planned around what is committed, and carried out.
 
 Devices and orders of the plan are kept, starts follow what happens. When a task is later than planned
-by more than a share of its job's planned length, all that has not started is planned again, job by job
-in the order of arrival. A planner that cannot plan around others plans each job as if it were alone,
+by more than a share of its job's planned length, or a device is lost or joins, all that has not started
+is planned again, job by job in the order of arrival. A planner that cannot plan around others plans each job as if it were alone,
 once.
 """
 
@@ -14,12 +14,13 @@ from typing import TypeGuard
 
 import numpy as np
 
-from weft.errors import InfeasibleError, InputError
+from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.graph import Bools, Ints
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Planner
 from weft.schedulers.listing import Heft, ListPlanner
+from weft.schedulers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.sim.beside import Beside, write_committed
 from weft.sim.jit import announce
 from weft.sim.replay import plan_order
@@ -51,12 +52,21 @@ class PlanDispatcher:
         return refuse_tasks(problem) or self.planner.supports(problem)
 
     def run_all(
-        self, problems: Sequence[Problem], worlds: Sequence[Realisation], seeds: Sequence[int]
+        self,
+        problems: Sequence[Problem],
+        worlds: Sequence[Realisation],
+        seeds: Sequence[int],
+        outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
-        """One problem after the other."""
+        """One problem after the other; whenever a device is lost or joins, all is planned again."""
+        if outages and not can_join(self.planner):
+            raise UnsupportedError(
+                f"{self.name}: it cannot plan around what runs, so not again when a device is lost",
+                field="scheduler",
+            )
         announce()
         cases = zip(problems, worlds, seeds, strict=True)
-        return [_Run(self, problem, world, seed).play() for problem, world, seed in cases]
+        return [_Run(self, problem, world, seed, outages).play() for problem, world, seed in cases]
 
 
 heft_job = PlanDispatcher("heft-job", Heft(), float("inf"))
@@ -158,22 +168,41 @@ class Plans:
 class _Run:
     """One problem while it is carried out."""
 
-    def __init__(self, dispatcher: PlanDispatcher, problem: Problem, world: Realisation, seed: int) -> None:
+    def __init__(
+        self,
+        dispatcher: PlanDispatcher,
+        problem: Problem,
+        world: Realisation,
+        seed: int,
+        outages: Sequence[Outage],
+    ) -> None:
         self.problem, self.world = problem, world
+        self.moves, self.has_outages = moves_of(outages, problem), len(outages) > 0
         self.w = compile_tasks([problem])
         self.f = facts_of([world], self.w)
-        self.s = new_task_state(self.w, problem.num_tasks + 1)
+        self.s = new_task_state(self.w, problem.num_tasks + 1 + extra_rows(self.moves, problem))
         self.plans = Plans(dispatcher, problem, self.w, self.f, self.s, seed)
 
     def play(self) -> Schedule:
         """From the first job to the end."""
         for j in self.w.job_order.tolist():
-            self._until(float(self.w.job_release[j]))
+            self._move_until(float(self.w.job_release[j]))
             self.plans.plan(j)
-        self._until(float("inf"))
+        self._move_until(float("inf"))
+        if self.has_outages:
+            refuse_unfinished(self.problem, self.s, 0)
         if self.s.overflow.any():
             raise InputError("the event kernel ran out of room for rows or events")
         return schedule_of(self.problem, self.world, self.w, self.s)
+
+    def _move_until(self, time: float) -> None:
+        """Let time pass; devices go and come."""
+        while self.moves and self.moves[0].time <= time:
+            move = self.moves.pop(0)
+            self._until(move.time)
+            move.carry_out(self.w, self.s, ENV)
+            self.plans.plan_again()
+        self._until(time)
 
     def _until(self, time: float) -> None:
         """Let time pass, planning again whenever something is late."""

@@ -2,7 +2,7 @@
 
 One row of every state array is one environment; all state is arrays, so a snapshot is a copy.
 Tasks wait in one queue per kind, oldest job first. A task ends, its edges are settled (drawn where
-they are branches), and every task whose edges are all settled is queued if one was taken and
+they are branches, ``branches.py``), and every task whose edges are all settled is queued if one was taken and
 skipped if none was. A decision is asked for when a device is free and a task waits.
 
 An item of a queue is one number, ``job * max_nodes + node``: jobs are numbered by arrival, so items
@@ -16,14 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
-from weft.sim.drift import drifted_outcome, is_drifting
-from weft.sim.heap import pop_event, push_event
+from weft.sim.branches import observe_outcome, outcome_of
+from weft.sim.heap import pop_event, pop_item, push_event, push_item
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
-from weft.sim.random import keyed_uniform
 
-BRANCH = 2
-"""Stream of keyed branch draws; the same number as in the model."""
 TAKEN = 1 << 20
 """Added to the count of open edges of a task once one of its edges is taken."""
 
@@ -92,57 +89,14 @@ class State(NamedTuple):
 
 
 @inlined
-def _sift_down(heap: Ints, start: int, at: int) -> None:
-    """Move the item at ``at`` towards ``start`` until its parent is smaller."""
-    item = heap[at]
-    while at > start:
-        up = (at - 1) >> 1
-        if item >= heap[up]:
-            break
-        heap[at] = heap[up]
-        at = up
-    heap[at] = item
-
-
-@inlined
-def push_item(heap: Ints, size: int, item: int) -> None:
-    """Add an item to a heap of this size."""
-    heap[size] = item
-    _sift_down(heap, 0, size)
-
-
-@inlined
-def pop_item(heap: Ints, size: int) -> int:
-    """Take the smallest item of a heap of this size.
-
-    The hole sinks to a leaf and the last item rises from there: the layout of the array, which
-    rules that look at the second and third item see, then is that of Python's ``heapq``.
-    """
-    last = heap[size - 1]
-    size -= 1
-    if size == 0:
-        return last
-    first = heap[0]
-    at = 0
-    child = 1
-    while child < size:
-        if child + 1 < size and heap[child + 1] <= heap[child]:
-            child += 1
-        heap[at] = heap[child]
-        at = child
-        child = 2 * at + 1
-    heap[at] = last
-    _sift_down(heap, 0, at)
-    return first
-
-
-@inlined
-def _graph_of(s: State, b: int, job: int) -> int:
+def graph_of(s: State, b: int, job: int) -> int:
+    """Number of the graph of a job."""
     return s.graph[b, job] if s.graph.shape[1] > 0 else 0
 
 
 @inlined
-def _enqueue(stream: Stream, s: State, b: int, job: int, node: int, kind: int) -> None:
+def enqueue(stream: Stream, s: State, b: int, job: int, node: int, kind: int) -> None:
+    """A task waits in the queue of its kind."""
     size = s.queued[b, kind]
     if size >= s.queue.shape[2]:
         s.overflow[b] = True
@@ -152,13 +106,13 @@ def _enqueue(stream: Stream, s: State, b: int, job: int, node: int, kind: int) -
 
 
 @inlined
-def _arrive(stream: Stream, s: State, b: int) -> None:
+def arrive(stream: Stream, s: State, b: int) -> None:
     """The next job enters: its tasks without predecessors are queued."""
     job = s.count[b, NEXT_JOB]
     s.count[b, NEXT_JOB] += 1
     s.count[b, IN_SYSTEM] += 1
-    first = stream.graph_ptr[_graph_of(s, b, job)]
-    last = stream.graph_ptr[_graph_of(s, b, job) + 1]
+    first = stream.graph_ptr[graph_of(s, b, job)]
+    last = stream.graph_ptr[graph_of(s, b, job) + 1]
     num_slots = s.open_edges.shape[1]
     slot = job % num_slots
     if s.open_tasks[b, slot] > 0:  # an older job still uses the slot
@@ -168,52 +122,13 @@ def _arrive(stream: Stream, s: State, b: int) -> None:
         s.open_edges[b, slot, v - first] = stream.num_in[v]
         if stream.num_in[v] == 0:
             s.open_tasks[b, slot] += 1
-            _enqueue(stream, s, b, job, v - first, stream.kind[v])
-
-
-@inlined
-def outcome_of(stream: Stream, s: State, b: int, job: int, node: int, v: int, group: int) -> int:
-    """The edge that is taken out of one branch group of node v: told, traced, or a keyed draw."""
-    first, last = stream.succ_ptr[v], stream.succ_ptr[v + 1]
-    if s.told.shape[1] > 0:
-        for e in range(first, last):
-            if stream.group[e] == group and s.told[b, e - first]:
-                return e
-    if s.trace.shape[1] > 0:
-        return first + s.trace[b, job, node]
-    draw = keyed_uniform(s.seed[b], BRANCH, job, node, group, 0)
-    if is_drifting(stream, s, first, last, group):
-        return drifted_outcome(stream, s, b, job, first, last, group, draw)
-    upto = 0.0
-    taken = np.int64(-1)
-    for e in range(first, last):
-        if stream.group[e] == group:
-            upto += s.probability[b, e]
-            taken = e
-            if draw < upto:
-                break
-    return taken
-
-
-@inlined
-def _observe_outcome(stream: Stream, s: State, b: int, job: int, node: int, v: int) -> None:
-    """Count what every tracked branch of node v decided, for the running estimates."""
-    first = stream.succ_ptr[v]
-    for e in range(first, stream.succ_ptr[v + 1]):
-        c = stream.choice[e]
-        is_first = c >= 0
-        for other in range(first, e):  # edges of two branches may alternate
-            is_first = is_first and stream.choice[other] != c
-        if is_first:
-            taken = outcome_of(stream, s, b, job, node, v, stream.group[e])
-            s.seen[b, c, 0] = s.seen[b, c, 0] * stream.forget + 1.0
-            s.seen[b, c, 1] = s.seen[b, c, 1] * stream.forget + (1.0 if taken == e else 0.0)
+            enqueue(stream, s, b, job, v - first, stream.kind[v])
 
 
 @inlined
 def _settle_edges(stream: Stream, s: State, b: int, job: int, node: int, has_run: bool, skipped: int) -> int:
     """Settle the edges out of one task; returns the new height of the stack of skipped tasks."""
-    first = stream.graph_ptr[_graph_of(s, b, job)]
+    first = stream.graph_ptr[graph_of(s, b, job)]
     slot = job % s.open_edges.shape[1]
     v = first + node
     for e in range(stream.succ_ptr[v], stream.succ_ptr[v + 1]):
@@ -227,7 +142,7 @@ def _settle_edges(stream: Stream, s: State, b: int, job: int, node: int, has_run
         s.open_edges[b, slot, target] = left
         if left == TAKEN:
             s.open_tasks[b, slot] += 1
-            _enqueue(stream, s, b, job, target, stream.kind[first + target])
+            enqueue(stream, s, b, job, target, stream.kind[first + target])
         elif left == 0:
             s.stack[b, skipped] = target
             skipped += 1
@@ -245,14 +160,14 @@ def _settle(stream: Stream, s: State, b: int, job: int, node: int) -> None:
 
 
 @inlined
-def _end(stream: Stream, s: State, b: int, item: int) -> None:
+def end_task(stream: Stream, s: State, b: int, item: int) -> None:
     """One task ends: settle its edges; the job is done when none of its tasks is left."""
     max_nodes = s.open_edges.shape[2]
     job, node = item // max_nodes, item % max_nodes
     slot = job % s.open_edges.shape[1]
-    v = stream.graph_ptr[_graph_of(s, b, job)] + node
+    v = stream.graph_ptr[graph_of(s, b, job)] + node
     if not stream.peeks:
-        _observe_outcome(stream, s, b, job, node, v)
+        observe_outcome(stream, s, b, job, node, v)
     if stream.succ_ptr[v + 1] > stream.succ_ptr[v]:
         _settle(stream, s, b, job, node)
     s.open_tasks[b, slot] -= 1
@@ -282,10 +197,10 @@ def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
         s.queued[b, kind] -= 1
         events[running + k] = item
         job, node = item // max_nodes, item % max_nodes
-        v = stream.graph_ptr[_graph_of(s, b, job)] + node
+        v = stream.graph_ptr[graph_of(s, b, job)] + node
         duration = max(duration, stream.run[v, c])
         if stream.peeks:
-            _observe_outcome(stream, s, b, job, node, v)
+            observe_outcome(stream, s, b, job, node, v)
     finish = now + duration
     for k in range(running, running + size):
         push_event(s.event_time[b], events, k, finish, events[k])
@@ -365,10 +280,10 @@ def _pop_event(stream: Stream, s: State, b: int) -> None:
         time, item = s.event_time[b, 0], s.event_item[b, 0]
         s.count[b, RUNNING] = pop_event(s.event_time[b], s.event_item[b], running)
         _pass_time(s, b, time)
-        _end(stream, s, b, item)
+        end_task(stream, s, b, item)
     else:
         _pass_time(s, b, s.arrival[b, job])
-        _arrive(stream, s, b)
+        arrive(stream, s, b)
 
 
 @inlined
@@ -408,7 +323,7 @@ def _start_anything(stream: Stream, s: State, b: int) -> None:
 
 
 @inlined
-def _expire(stream: Stream, s: State, b: int) -> None:
+def expire(stream: Stream, s: State, b: int) -> None:
     """Drop queued tasks of jobs that are too old; such a job counts with the limit as its time."""
     if stream.expiry == np.inf:
         return
@@ -446,7 +361,7 @@ def advance(stream: Stream, s: State, b: int) -> bool:
         now, time = s.total[b, NOW], _next_time(s, b)
         if is_last or (soonest <= now and time > now and num_waiting(s, b) > 0):
             break
-    _expire(stream, s, b)
+    expire(stream, s, b)
     return s.overflow[b] or (_next_time(s, b) == np.inf and num_waiting(s, b) == 0)
 
 

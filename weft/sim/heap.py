@@ -1,4 +1,4 @@
-"""The heap of events that the decoder and the event kernel share: ordered by (time, task)."""
+"""Heaps: events by (time, task), which the decoder and the event kernel share; items; tasks by a key."""
 
 from __future__ import annotations
 
@@ -102,3 +102,48 @@ def remove_keyed(heap: Ints, place: Ints, key: Floats, base: int, size: int, i: 
         at = _rise(heap, place, key, base, at)
         _sink(heap, place, key, base, size, at)
     return size
+
+
+@inlined
+def _sift_down(heap: Ints, start: int, at: int) -> None:
+    """Move the item at ``at`` towards ``start`` until its parent is smaller."""
+    item = heap[at]
+    while at > start:
+        up = (at - 1) >> 1
+        if item >= heap[up]:
+            break
+        heap[at] = heap[up]
+        at = up
+    heap[at] = item
+
+
+@inlined
+def push_item(heap: Ints, size: int, item: int) -> None:
+    """Add an item to a heap of this size."""
+    heap[size] = item
+    _sift_down(heap, 0, size)
+
+
+@inlined
+def pop_item(heap: Ints, size: int) -> int:
+    """Take the smallest item of a heap of this size.
+
+    The hole sinks to a leaf and the last item rises from there: the layout of the array, which
+    rules that look at the second and third item see, then is that of Python's ``heapq``.
+    """
+    last = heap[size - 1]
+    size -= 1
+    if size == 0:
+        return last
+    first = heap[0]
+    at = 0
+    child = 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] <= heap[child]:
+            child += 1
+        heap[at] = heap[child]
+        at = child
+        child = 2 * at + 1
+    heap[at] = last
+    _sift_down(heap, 0, at)
+    return first

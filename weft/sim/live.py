@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
+from weft.sim.branches import observe_outcome
 from weft.sim.events import (
     DECISIONS,
     NOW,
@@ -17,12 +18,12 @@ from weft.sim.events import (
     WAIT,
     State,
     Stream,
-    _arrive,
-    _end,
-    _enqueue,
-    _expire,
-    _observe_outcome,
     act,
+    arrive,
+    end_task,
+    enqueue,
+    expire,
+    graph_of,
     num_waiting,
     start_first,
 )
@@ -34,7 +35,7 @@ from weft.sim.queue_rules import Rule, choose
 @kernel
 def tell_arrival(stream: Stream, s: State, b: int) -> None:
     """The next job enters; its time is in ``s.arrival`` already."""
-    _arrive(stream, s, b)
+    arrive(stream, s, b)
 
 
 @kernel
@@ -42,14 +43,13 @@ def tell_outcome(stream: Stream, s: State, b: int, item: int) -> None:
     """Count what the branches of a task decide, as it stands in ``s.told``."""
     max_nodes = s.open_edges.shape[2]
     job, node = item // max_nodes, item % max_nodes
-    graph = s.graph[b, job] if s.graph.shape[1] > 0 else 0
-    _observe_outcome(stream, s, b, job, node, stream.graph_ptr[graph] + node)
+    observe_outcome(stream, s, b, job, node, stream.graph_ptr[graph_of(s, b, job)] + node)
 
 
 @kernel
 def tell_end(stream: Stream, s: State, b: int, item: int) -> None:
     """A task has ended, its branches as in ``s.told``; ``stream.peeks``: they were counted before."""
-    _end(stream, s, b, item)
+    end_task(stream, s, b, item)
 
 
 @kernel
@@ -57,8 +57,7 @@ def queue_again(stream: Stream, s: State, b: int, item: int) -> None:
     """A task that had been started waits once more."""
     max_nodes = s.open_edges.shape[2]
     job, node = item // max_nodes, item % max_nodes
-    graph = s.graph[b, job] if s.graph.shape[1] > 0 else 0
-    _enqueue(stream, s, b, job, node, stream.kind[stream.graph_ptr[graph] + node])
+    enqueue(stream, s, b, job, node, stream.kind[stream.graph_ptr[graph_of(s, b, job)] + node])
 
 
 @inlined
@@ -74,7 +73,7 @@ def _come_due(stream: Stream, s: State, b: int, is_busy: Bools) -> bool:
             s.free_at[b, p] = np.nextafter(now, np.inf)
         has_free = has_free or s.free_at[b, p] <= now
     is_due = has_free and num_waiting(s, b) > 0
-    _expire(stream, s, b)
+    expire(stream, s, b)
     return is_due
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.sim.jit import kernel
-from weft.sim.task_moves import _free_again, _let_go, serve_all
+from weft.sim.jit import kernel, lean_kernel
+from weft.sim.task_moves import free_again, let_go, serve_all
 from weft.sim.task_rules import TaskRule, decide
 from weft.sim.tasks import ABORTED, Facts, Tasks, TaskState, mark
 
@@ -26,8 +26,8 @@ def decide_live(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> Non
         decide(rule, w, f, s, b)
 
 
-@kernel
+@lean_kernel
 def abort(w: Tasks, s: TaskState, b: int, row: int) -> None:
     """A running row came to nothing: its task waits for a decision again, unless its job has expired."""
-    _let_go(w, s, b, row, ABORTED)
-    _free_again(w, s, b, s.row_task[row])
+    let_go(w, s, b, row, ABORTED)
+    free_again(w, s, b, s.row_task[row])

@@ -13,7 +13,8 @@ from weft.model.graph import Ints
 from weft.model.problem import Realisation, expected
 from weft.model.schedule import DONE, Schedule
 from weft.sim.arrays import Arrays, compile_problem
-from weft.sim.jit import announce, kernel
+from weft.sim.jit import announce
+from weft.sim.jit import lean_kernel as kernel
 from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, schedule_of
 from weft.sim.task_moves import reserve
 from weft.sim.task_time import advance
@@ -71,7 +72,8 @@ def _could_start_earlier(plan: Schedule, a: Arrays, row: int) -> bool:
         rows = plan.task == a.pred[e]
         group, there = a.group[plan.device[rows]], plan.finish[rows]
         travel = a.latency[group, a.group[p]] + a.pred_data[e] * a.inverse[group, a.group[p]]
-        if (there + np.where(plan.device[rows] == p, 0.0, travel)).min() >= time:
+        arrivals = there + np.where(plan.device[rows] == p, 0.0, travel)
+        if len(arrivals) and arrivals.min() >= time:  # what is planned again has rows of what is left alone
             return False
     before = (plan.device == p) & (plan.start < time) & (plan.finish >= time)
     used = a.demand[plan.task[before]].sum(axis=0) + a.demand[i]

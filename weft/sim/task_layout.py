@@ -45,10 +45,7 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False) -> T
     task_ptr = _pointer([len(a.release) for a in parts])
     device_ptr = _pointer([len(a.device_class) for a in parts])
     job_ptr = _pointer([len(problem.jobs) for problem in problems])
-    edge_ptr = _pointer([len(a.succ) for a in parts])
     pools = [_pools(a) for a in parts]
-    pool_ptr = _pointer([int(pool.max(initial=-1)) + 1 for pool in pools])
-    pool = _joined(pools, pool_ptr)
     release = [np.array([job.release for job in problem.jobs], dtype=np.float64) for problem in problems]
     width = max(a.run.shape[1] for a in parts)
     num_resources = max(a.demand.shape[1] for a in parts)
@@ -56,37 +53,58 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False) -> T
         task_ptr=task_ptr,
         job_ptr=job_ptr,
         device_ptr=device_ptr,
-        pool_ptr=pool_ptr,
+        pool_ptr=_pool_pointer(pools),
         link_ptr=_pointer([a.latency.size for a in parts]),
         num_groups=np.array([len(a.latency) for a in parts], np.int64),
         run=np.concatenate([_widened(a.run, width, np.inf) for a in parts]),
         job=_joined([a.job for a in parts], job_ptr),
         demand=np.concatenate([_widened(a.demand, num_resources, 0.0) for a in parts]),
-        num_in=np.concatenate([np.diff(a.pred_ptr) for a in parts]).astype(np.int64),
-        succ_ptr=_joined_pointer([a.succ_ptr for a in parts], edge_ptr),
-        succ=_joined([a.succ for a in parts], task_ptr),
-        succ_data=np.concatenate([a.succ_data for a in parts]),
-        pred_ptr=_joined_pointer([a.pred_ptr for a in parts], edge_ptr),
-        pred=_joined([a.pred for a in parts], task_ptr),
-        pred_data=np.concatenate([a.pred_data for a in parts]),
-        pred_edge=_joined([np.argsort(a.succ, kind="stable") for a in parts], edge_ptr),
+        **_edge_columns(parts, task_ptr),
         job_task_ptr=_joined_pointer([problem.offsets for problem in problems], task_ptr),
         job_release=np.concatenate(release),
         job_due=np.concatenate([_due(problem) for problem in problems]),
         job_order=_joined([np.argsort(one, kind="stable") for one in release], job_ptr),
-        device_class=np.concatenate([a.device_class for a in parts]),
-        group=np.concatenate([a.group for a in parts]),
-        is_unary=np.concatenate([a.is_unary for a in parts]),
-        capacity=np.concatenate([_widened(a.capacity, num_resources, np.inf) for a in parts]),
-        pool=pool,
-        pool_device_ptr=np.searchsorted(np.sort(pool), np.arange(pool_ptr[-1] + 1)).astype(np.int64),
-        pool_devices=np.argsort(pool, kind="stable").astype(np.int64),
-        number=np.arange(len(pool), dtype=np.float64),
+        **_device_columns(parts, pools, num_resources),
         allowed=_allowed(parts, problems),
         latency=np.concatenate([a.latency.ravel() for a in parts]),
         inverse=np.concatenate([a.inverse.ravel() for a in parts]),
         drops_late=bool(drops_late),
     )
+
+
+def _edge_columns(parts: Sequence[Arrays], task_ptr: Ints) -> dict[str, Any]:
+    """The fields of ``Tasks`` that hold edges."""
+    edge_ptr = _pointer([len(a.succ) for a in parts])
+    return {
+        "num_in": np.concatenate([np.diff(a.pred_ptr) for a in parts]).astype(np.int64),
+        "succ_ptr": _joined_pointer([a.succ_ptr for a in parts], edge_ptr),
+        "succ": _joined([a.succ for a in parts], task_ptr),
+        "succ_data": np.concatenate([a.succ_data for a in parts]),
+        "pred_ptr": _joined_pointer([a.pred_ptr for a in parts], edge_ptr),
+        "pred": _joined([a.pred for a in parts], task_ptr),
+        "pred_data": np.concatenate([a.pred_data for a in parts]),
+        "pred_edge": _joined([np.argsort(a.succ, kind="stable") for a in parts], edge_ptr),
+    }
+
+
+def _device_columns(parts: Sequence[Arrays], pools: Sequence[Ints], num_resources: int) -> dict[str, Any]:
+    """The fields of ``Tasks`` with an entry per device, and those of pools of devices."""
+    pool_ptr = _pool_pointer(pools)
+    pool = _joined(pools, pool_ptr)
+    return {
+        "device_class": np.concatenate([a.device_class for a in parts]),
+        "group": np.concatenate([a.group for a in parts]),
+        "is_unary": np.concatenate([a.is_unary for a in parts]),
+        "capacity": np.concatenate([_widened(a.capacity, num_resources, np.inf) for a in parts]),
+        "pool": pool,
+        "pool_device_ptr": np.searchsorted(np.sort(pool), np.arange(pool_ptr[-1] + 1)).astype(np.int64),
+        "pool_devices": np.argsort(pool, kind="stable").astype(np.int64),
+        "number": np.arange(len(pool), dtype=np.float64),
+    }
+
+
+def _pool_pointer(pools: Sequence[Ints]) -> Ints:
+    return _pointer([int(pool.max(initial=-1)) + 1 for pool in pools])
 
 
 def facts_of(realisations: Sequence[Realisation], tasks: Tasks, *, is_live: bool = False) -> Facts:

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_kernel as kernel
 from weft.sim.tasks import (
     ABORTED,
     CANCELLED,
@@ -139,7 +140,7 @@ def _has_other_row(s: TaskState, i: int) -> bool:
 
 
 @inlined
-def _free_again(w: Tasks, s: TaskState, b: int, i: int) -> None:
+def free_again(w: Tasks, s: TaskState, b: int, i: int) -> None:
     """A task that lost a row: with none left it waits for a decision again."""
     if s.status[i] in (READY, STARTED) and not _has_other_row(s, i):
         if s.status[i] == STARTED:
@@ -175,7 +176,7 @@ def cancel(w: Tasks, s: TaskState, b: int, row: int) -> None:
         refresh(w, s, b, s.row_device[row])
         mark(w, s, b, s.row_device[row])
         _forget_row(s, b, row)
-        _free_again(w, s, b, s.row_task[row])
+        free_again(w, s, b, s.row_task[row])
 
 
 @inlined
@@ -284,7 +285,7 @@ def _tell_children(w: Tasks, s: TaskState, b: int, i: int) -> None:
 
 
 @inlined
-def _let_go(w: Tasks, s: TaskState, b: int, row: int, status: int) -> None:
+def let_go(w: Tasks, s: TaskState, b: int, row: int, status: int) -> None:
     """A running row ends or is aborted: its share of the device is free."""
     i, p = s.row_task[row], s.row_device[row]
     unlink_row(s, s.running, p, row)
@@ -301,7 +302,7 @@ def _let_go(w: Tasks, s: TaskState, b: int, row: int, status: int) -> None:
 def finish(w: Tasks, f: Facts, s: TaskState, b: int, row: int) -> None:
     """A running row ends now; of copies the first one counts."""
     i = s.row_task[row]
-    _let_go(w, s, b, row, ENDED)
+    let_go(w, s, b, row, ENDED)
     if s.status[i] == DONE:
         _tell_children(w, s, b, i)
         return
@@ -319,13 +320,14 @@ def lose(w: Tasks, s: TaskState, b: int, p: int) -> None:
     s.is_up[p] = False
     while s.running[p] >= 0:
         row = s.running[p]
-        _let_go(w, s, b, row, ABORTED)
-        _free_again(w, s, b, s.row_task[row])
+        let_go(w, s, b, row, ABORTED)
+        free_again(w, s, b, s.row_task[row])
     while s.queue[p] >= 0:
         row = s.queue[p]
         _leave_queue(w, s, b, row)
         s.row_status[row] = CANCELLED
-        _free_again(w, s, b, s.row_task[row])
+        _forget_row(s, b, row)
+        free_again(w, s, b, s.row_task[row])
     refresh(w, s, b, p)
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from weft.model.graph import Floats, Ints
 from weft.sim.heap import pop_event, push_event
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import inlined, kernel, lean_inlined, lean_kernel
 from weft.sim.task_moves import commit
-from weft.sim.task_time import advance, begin
+from weft.sim.task_time import advance, begin, is_due, next_time, pass_events
 from weft.sim.tasks import (
     DONE,
     ENDED,
@@ -50,7 +50,7 @@ class TaskRule(NamedTuple):
     price: Floats  # (num_devices,) of a unit of its time, or (0,)
 
 
-@inlined
+@lean_inlined
 def expected_room(w: Tasks, s: TaskState, b: int, i: int, p: int) -> float:
     """When device p is expected to have room for task i, reservations counted."""
     now = s.now[b]
@@ -64,7 +64,7 @@ def expected_room(w: Tasks, s: TaskState, b: int, i: int, p: int) -> float:
     return max(now, room) + s.queued[p] / w.capacity[p, 0]
 
 
-@kernel
+@lean_kernel
 def write_finishes(w: Tasks, f: Facts, s: TaskState, b: int, tasks: Ints, finishes: Floats) -> None:
     """Expected finish of each of these ready tasks on every device of environment b.
 
@@ -91,7 +91,7 @@ def write_ready(rule: TaskRule, w: Tasks, s: TaskState, b: int, tasks: Ints) -> 
     return count
 
 
-@inlined
+@lean_inlined
 def _score(rule: TaskRule, w: Tasks, s: TaskState, i: int) -> float:
     """Smaller goes first."""
     if rule.order == BY_KEY:
@@ -114,7 +114,7 @@ def _ordered(rule: TaskRule, w: Tasks, s: TaskState, b: int) -> tuple[int, Float
     return size, times, items
 
 
-@inlined
+@lean_inlined
 def _last_parent(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> int:
     """The parent whose data would come last to a device linked like p that holds none of it."""
     last, parent = -1.0, np.int64(-1)
@@ -134,12 +134,12 @@ def _last_parent(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> in
     return parent
 
 
-@inlined
+@lean_inlined
 def _idle_finish(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> float:
     return max(s.now[b], data_ready(w, f, s, b, i, p)) + w.run[i, w.device_class[p]]
 
 
-@kernel
+@lean_kernel
 def best_idle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> int:
     """The device with room on which task i finishes first, ties by number; -1 if none has room for it.
 
@@ -178,7 +178,7 @@ def best_idle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> int:
     return best
 
 
-@kernel
+@lean_kernel
 def _decide_idle(w: Tasks, f: Facts, s: TaskState, b: int) -> None:
     """Walk the ready tasks by key; a task that fits nowhere lets others overtake."""
     first, passed = w.task_ptr[b], np.int64(0)
@@ -195,7 +195,7 @@ def _decide_idle(w: Tasks, f: Facts, s: TaskState, b: int) -> None:
         offer(w, s, b, s.stack[first + k])
 
 
-@inlined
+@lean_inlined
 def _least_cost(rule: TaskRule, w: Tasks, b: int, i: int) -> float:
     """What the run time of task i costs where it costs least."""
     least = np.inf
@@ -205,60 +205,93 @@ def _least_cost(rule: TaskRule, w: Tasks, b: int, i: int) -> float:
     return least
 
 
-@kernel
-def _decide_virtual(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> None:
-    """Plan the ready tasks in order on virtual queues; start what is first on a device with room."""
-    first, num = w.device_ptr[b], w.device_ptr[b + 1] - w.device_ptr[b]
-    now, is_late, is_priced = s.now[b], rule.device == LATE, len(rule.price) > 0
-    upto, gap_start, gap_end = np.empty(num), np.empty(num), np.empty(num)
-    size, times, items = _ordered(rule, w, s, b)
-    left = rule.look * num
-    for k in range(num):
-        upto[k], gap_start[k], gap_end[k] = now, now, now
-        if size > 0 and w.is_unary[first + k]:  # then the same for all tasks
-            upto[k] = expected_room(w, s, b, items[0], first + k)
+@lean_inlined
+def _virtual_place(
+    rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int, i: int, upto: Floats, gaps: Floats
+) -> tuple[int, float, bool]:
+    """Device on which task i finishes first by the virtual queues, its start, and whether it fills a gap."""
+    first = w.device_ptr[b]
+    is_late, is_priced = rule.device == LATE, len(rule.price) > 0
+    least = _least_cost(rule, w, b, i) if is_priced else 0.0
+    best, best_start, best_value, is_filling = np.int64(-1), 0.0, np.inf, False
+    for p in range(first, w.device_ptr[b + 1]):
+        if not s.is_up[p] or not may_use(w, b, i, p):
+            continue
+        q, run = p - first, w.run[i, w.device_class[p]]
+        extra = rule.price[p] * run - least if is_priced else 0.0
+        soonest = min(upto[q], gaps[q, 0]) if gaps[q, 1] > gaps[q, 0] else upto[q]
+        if soonest + run + extra >= best_value:
+            continue
+        ready = data_ready(w, f, s, b, i, p)
+        start = max(upto[q], ready)
+        if not w.is_unary[p]:
+            start = max(start, expected_room(w, s, b, i, p))
+        in_gap = max(gaps[q, 0], ready)
+        fills = is_late and in_gap + run <= gaps[q, 1] and in_gap < start
+        start = in_gap if fills else start
+        if start + run + extra < best_value:
+            best, best_start, best_value, is_filling = p, start, start + run + extra, fills
+    return best, best_start, is_filling
+
+
+@lean_inlined
+def _join_virtual(
+    w: Tasks, b: int, i: int, p: int, start: float, now: float, fills: bool, upto: Floats, gaps: Floats
+) -> None:
+    """Task i joins the virtual queue of device p, or its gap; the longest gap is kept."""
+    q = p - w.device_ptr[b]
+    end = start + w.run[i, w.device_class[p]]
+    if fills:
+        gaps[q, 0] = end
+        return
+    begins = max(upto[q], now)
+    if start - begins > gaps[q, 1] - gaps[q, 0]:
+        gaps[q, 0], gaps[q, 1] = begins, start
+    if w.is_unary[p] or start > now:
+        upto[q] = end if w.is_unary[p] else start
+
+
+@lean_kernel
+def _walk_virtual(
+    rule: TaskRule,
+    w: Tasks,
+    f: Facts,
+    s: TaskState,
+    b: int,
+    size: int,
+    times: Floats,
+    items: Ints,
+    upto: Floats,
+    gaps: Floats,
+) -> None:
+    """Give the ready tasks, a heap of this size, their places; ``upto`` and ``gaps`` are buffers."""
+    first, now, is_late = w.device_ptr[b], s.now[b], rule.device == LATE
+    for q in range(len(upto)):
+        upto[q], gaps[q, 0], gaps[q, 1] = now, now, now
+        if size > 0 and w.is_unary[first + q]:  # then the same for all tasks
+            upto[q] = expected_room(w, s, b, items[0], first + q)
+    left = rule.look * len(upto)
     while size > 0 and left > 0 and s.num_free[b] > 0:
         left -= 1
         i = items[0]
         size = pop_event(times, items, size)
-        least = _least_cost(rule, w, b, i) if is_priced else 0.0
-        best, best_start, best_value, is_filling = np.int64(-1), 0.0, np.inf, False
-        for p in range(first, first + num):
-            if not s.is_up[p] or not may_use(w, b, i, p):
-                continue
-            run = w.run[i, w.device_class[p]]
-            extra = rule.price[p] * run - least if is_priced else 0.0
-            soonest = upto[p - first]
-            if gap_end[p - first] > gap_start[p - first]:
-                soonest = min(soonest, gap_start[p - first])
-            if soonest + run + extra >= best_value:
-                continue
-            ready = data_ready(w, f, s, b, i, p)
-            start = max(upto[p - first], ready)
-            if not w.is_unary[p]:
-                start = max(start, expected_room(w, s, b, i, p))
-            in_gap = max(gap_start[p - first], ready)
-            fills = is_late and in_gap + run <= gap_end[p - first] and in_gap < start
-            start = in_gap if fills else start
-            value = start + run + extra
-            if value < best_value:
-                best, best_start, best_value, is_filling = p, start, value, fills
-        if best >= 0:
-            q = best - first
-            end = best_start + w.run[i, w.device_class[best]]
-            if is_filling:
-                gap_start[q] = end
+        p, start, fills = _virtual_place(rule, w, f, s, b, i, upto, gaps)
+        if p < 0:
+            continue
+        _join_virtual(w, b, i, p, start, now, fills, upto, gaps)
+        if s.has_room[p] and fits(w, s, i, p):
+            if not is_late or start <= now:
+                commit(w, f, s, b, i, p)
             else:
-                begins = max(upto[q], now)
-                if best_start - begins > gap_end[q] - gap_start[q]:
-                    gap_start[q], gap_end[q] = begins, best_start
-                if w.is_unary[best] or best_start > now:
-                    upto[q] = end if w.is_unary[best] else best_start
-            if s.has_room[best] and fits(w, s, i, best):
-                if not is_late or best_start <= now:
-                    commit(w, f, s, b, i, best)
-                else:
-                    s.wake[b] = min(s.wake[b], best_start)
+                s.wake[b] = min(s.wake[b], start)
+
+
+@kernel
+def _decide_virtual(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> None:
+    """Plan the ready tasks in order on virtual queues; start what is first on a device with room."""
+    num = w.device_ptr[b + 1] - w.device_ptr[b]
+    size, times, items = _ordered(rule, w, s, b)
+    _walk_virtual(rule, w, f, s, b, size, times, items, np.empty(num), np.empty((num, 2)))
 
 
 @kernel
@@ -277,8 +310,15 @@ def run_tasks(rule: TaskRule, w: Tasks, f: Facts, s: TaskState) -> None:
     for b in range(len(s.now)):
         begin(w, s, b)
         while not advance(w, f, s, b):
-            s.count[b, NUM_ASKED] += 1
-            if rule.device == IDLE:
-                _decide_idle(w, f, s, b)
-            else:
-                _decide_virtual(rule, w, f, s, b)
+            decide(rule, w, f, s, b)
+
+
+@kernel
+def play_until(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int, until: float) -> None:
+    """Decide if a decision is due now, then carry out events and decisions up to a time, this included."""
+    if is_due(s, b):
+        decide(rule, w, f, s, b)
+    while not s.overflow[b] and next_time(w, s, b) <= until and next_time(w, s, b) < np.inf:
+        pass_events(w, f, s, b)
+        if is_due(s, b) and next_time(w, s, b) > s.now[b]:
+            decide(rule, w, f, s, b)

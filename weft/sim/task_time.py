@@ -9,13 +9,14 @@ import numpy as np
 
 from weft.model.graph import Floats
 from weft.sim.heap import pop_event
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_kernel as kernel
 from weft.sim.task_moves import expire, finish, release, serve_all
 from weft.sim.tasks import NUM_EVENTS, RUNNING, UNBORN, Facts, Tasks, TaskState, mark, refresh
 
 
 @inlined
-def _next_time(w: Tasks, s: TaskState, b: int) -> float:
+def next_time(w: Tasks, s: TaskState, b: int) -> float:
     """Time of the next event; infinite when there is none."""
     time = s.wake[b]
     if s.num_events[b] > 0:
@@ -51,18 +52,29 @@ def _pop_until(w: Tasks, f: Facts, s: TaskState, b: int, now: float) -> None:
         at += 1
 
 
+@inlined
+def pass_events(w: Tasks, f: Facts, s: TaskState, b: int) -> None:
+    """Go on to the time of the next events, carry them out and start what reservations allow."""
+    s.now[b] = max(s.now[b], next_time(w, s, b))
+    s.wake[b] = np.inf
+    _pop_until(w, f, s, b, s.now[b])
+    serve_all(w, f, s, b)
+
+
+@inlined
+def is_due(s: TaskState, b: int) -> bool:
+    """Whether a task is ready that no reservation holds and some device has room."""
+    return s.num_ready[b] > 0 and s.num_free[b] > 0
+
+
 @kernel
 def advance(w: Tasks, f: Facts, s: TaskState, b: int) -> bool:
     """Carry out the next events until a decision is due; returns whether the episode is over."""
     while not s.overflow[b]:
-        time = _next_time(w, s, b)
-        if time == np.inf:
+        if next_time(w, s, b) == np.inf:
             return True
-        s.now[b] = max(s.now[b], time)
-        s.wake[b] = np.inf
-        _pop_until(w, f, s, b, s.now[b])
-        serve_all(w, f, s, b)
-        if s.num_ready[b] > 0 and s.num_free[b] > 0 and _next_time(w, s, b) > s.now[b]:
+        pass_events(w, f, s, b)
+        if is_due(s, b) and next_time(w, s, b) > s.now[b]:
             return False
     return True
 
@@ -75,13 +87,10 @@ def run_until(w: Tasks, f: Facts, s: TaskState, b: int, until: float, late: Floa
     one is.
     """
     while not s.overflow[b]:
-        time = _next_time(w, s, b)
+        time = next_time(w, s, b)
         if time > until or time == np.inf:
             break
-        s.now[b] = max(s.now[b], time)
-        s.wake[b] = np.inf
-        _pop_until(w, f, s, b, s.now[b])
-        serve_all(w, f, s, b)
+        pass_events(w, f, s, b)
         for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
             row = s.running[p]
             while row >= 0:

@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.heap import push_event, push_keyed, remove_keyed
-from weft.sim.jit import inlined
+from weft.sim.jit import lean_inlined as inlined
 
 TAKEN = 1 << 40
 """Added to the count of open edges of a task once one of its edges is taken."""

@@ -26,6 +26,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--from", metavar="WEIGHTS", dest="start", help="weights or run to begin with")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time")
+    parser.add_argument("--threads", type=int, default=1, help="threads per run that step many problems")
     options = parser.parse_args(arguments)
     try:
         recipe = read_recipe(options.recipe, parse_assignments(options.changes))
@@ -36,6 +37,7 @@ def main(arguments: list[str]) -> int:
             workers=options.workers,
             device=options.device,
             start=options.start,
+            threads=max(1, options.threads),
             on_done=_report,
         )
     except WeftError as error:

@@ -27,6 +27,7 @@ class Part:
     seed: int
     device: str = "cpu"
     start: str | None = None
+    threads: int = 1
 
     def __call__(self) -> Outcome:
         """Train it to its end."""
@@ -38,6 +39,7 @@ class Part:
             device=self.device,
             start=self.start,
             is_resumed=True,
+            threads=self.threads,
             on_progress=self._report,
         )
 
@@ -77,13 +79,16 @@ def train_group(
     workers: int = 1,
     device: str = "cpu",
     start: str | None = None,
+    threads: int = 1,
     on_done: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """Train a recipe once per seed, ``workers`` at a time; runs that are finished are left as they are.
 
-    Outcomes come in the order of the seeds. Progress goes to standard error.
+    Each run steps its environments with ``threads``. Outcomes come in the order of the seeds. Progress goes to standard error.
     """
-    parts = [Part(recipe, str(Path(folder) / f"{PREFIX}{seed}"), seed, device, start) for seed in seeds]
+    folders = [str(Path(folder) / f"{PREFIX}{seed}") for seed in seeds]
+    pairs = zip(folders, seeds, strict=True)
+    parts = [Part(recipe, one, seed, device, start, threads) for one, seed in pairs]
     if workers == 1:
         return [_told(part(), on_done) for part in parts]
     context = multiprocessing.get_context("spawn")

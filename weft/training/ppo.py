@@ -1,7 +1,7 @@
 """Proximal policy optimisation (Schulman et al., 2017) with masked multi-discrete choices.
 
-Reads from top to bottom, after the configuration in ``ppo_config.py``: agent, rollout, advantage,
-update, log. With a rule to imitate, the first updates clone it and fit the value net to it.
+Reads from top to bottom, after the configuration in ``ppo_config.py`` and the buffers in
+``rollout.py``: agent, rollout, advantage, update, log. With a rule to imitate, the first updates clone it and fit the value net to it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,38 +23,13 @@ from weft.training.collect import BatchEnv, Bools, Episodes, Floats, Rule
 from weft.training.metrics import Metric
 from weft.training.optimiser import FlatAdam, device_named, one_thread
 from weft.training.ppo_config import TUNED, PPOConfig
+from weft.training.rollout import Batch, Rollout
 
 SCORE_WINDOW = 10
 """Updates over which the mean reward is averaged into the score."""
 
 
 # Agent
-
-
-class Rollout:
-    """What the environments went through during one update, allocated once."""
-
-    def __init__(self, env: BatchEnv, num_steps: int, device: torch.device) -> None:
-        time, batch, heads = num_steps, env.num_envs, (env.num_heads, env.num_choices)
-        self.observation = torch.zeros(time + 1, batch, env.num_features, device=device)  # (T + 1, B, F)
-        self.bias = torch.zeros(time, batch, *heads, device=device)  # (T, B, H, K) log of the mask
-        self.logits = torch.zeros(time, batch, *heads, device=device)  # (T, B, H, K)
-        self.actions = torch.zeros(time, batch, heads[0], dtype=torch.int64, device=device)  # (T, B, H)
-        self.reward = np.zeros((time, batch), np.float32)  # (T, B)
-        self.discount = np.zeros((time, batch), np.float32)  # (T, B) 0 where the episode ended
-
-
-class Batch(NamedTuple):
-    """The decisions of an update, flat and ready to be shuffled."""
-
-    observation: Tensor  # (N, F)
-    bias: Tensor  # (N, H, K)
-    actions: Tensor  # (N, H)
-    log_prob: Tensor  # (N,) when chosen
-    probabilities: Tensor  # (N, H, K) when chosen; (N, 0) where no KL penalty needs them
-    information: Tensor  # (N,) minus the entropy of those
-    advantage: Tensor  # (N,)
-    target: Tensor  # (N,) for the value
 
 
 class PPO:

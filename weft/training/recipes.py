@@ -98,9 +98,9 @@ class Recipe:
             varies=self.is_drawn,
         )
 
-    def problem_setup(self, index: int) -> Setup:
-        """The stream of one of many problems, as its graph says."""
-        case = scenario(self.scenario, **self.settings).stream("train", index)
+    def problem_setup(self, index: int, split: str = "train", **changes: object) -> Setup:
+        """The stream of one of many problems, as its graph says; ``changes`` are settings of the scenario."""
+        case = scenario(self.scenario, **{**self.settings, **changes}).stream(split, index)
         return replace(setup_of(case, self.sight, waits=self.waits), reward=self.reward)
 
     def to_dict(self) -> dict[str, object]:

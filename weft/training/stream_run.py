@@ -65,6 +65,7 @@ def train(
     """
     try:
         from weft.training.graph_ppo import graph_learner
+        from weft.training.many_validation import ManyJudge
         from weft.training.ppo import PPO
     except ImportError:
         raise MissingExtra("torch", "train", "training") from None
@@ -73,7 +74,8 @@ def train(
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
         if recipe.problems:
             many = graph_learner(recipe, seed, device, weights, threads, on_notice)
-            return run.train(many, every=EVERY_MANY, on_progress=on_progress)
+            judged = Validated(many, ManyJudge(recipe), EVERY_MANY)
+            return run.train(judged, every=EVERY_MANY, on_progress=on_progress)
         env = QueueEnv(recipe.setup(), recipe.config.num_envs, seed)
         card = card_of(recipe, env)
         if other is not None and (other.features != card.features or other.choices[:-1] != card.choices[:-1]):
@@ -82,5 +84,5 @@ def train(
         rule = judge.rule_to_imitate(env.num_envs) if recipe.config.imitation_updates else None
         learner = PPO(env, recipe.config, seed=seed, device=device, rule=rule, start=weights, card=card)
         every = recipe.validation.every
-        judged = Validated(learner, env, judge, every, trails=recipe.p_c == TRAILING)
+        judged = Validated(learner, judge, every, trails=env if recipe.p_c == TRAILING else None)
         return run.train(judged, every=every, on_progress=on_progress)

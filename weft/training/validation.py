@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from weft import catalog
+from weft.catalog import BASELINES, ENVELOPE
 from weft.errors import InputError
 from weft.model.graph import Floats, Ints
 from weft.policies.checkpoint import Card, Weights
@@ -28,10 +30,6 @@ from weft.training.collect import BatchEnv
 from weft.training.metrics import Metric
 from weft.training.run import Learner
 
-BASELINES = ("fifo", "mru", "depth-first")
-"""The rules that the study compares with."""
-ENVELOPE = ("heavy-last-1", "heavy-last-3", "heavy-last-5")
-"""The rules that know the devices; the best of them at each point is the envelope."""
 EASE = 2.0
 """A point where the policy does better by so many percent is drawn e times less often."""
 LEVELS = 32
@@ -160,17 +158,35 @@ class Judge:
         return act
 
 
+class Judging(Protocol):
+    """Plays a policy on points, each of which has a best rule."""
+
+    points: tuple[float, ...]
+
+    def job_times(self, weights: Weights, card: Card) -> Floats:
+        """Mean job time (num_points,) of a policy that always takes its best choice."""
+
+    def best(self, names: Sequence[str]) -> Floats | None:
+        """Mean job time (num_points,) of the best of these rules at each point; None without any."""
+
+    def figures(self, times: Floats) -> dict[str, Metric]:
+        """The columns of a row; ``envelope_percent`` is percent above the best rules."""
+
+
 class Validated:
     """A learner that is judged every so often; its score is what the judge says.
 
     Parameters
     ----------
     trails
-        Whether the probabilities of later episodes are drawn more often where the policy trails the rules.
+        The environments whose later episodes draw their probabilities more often where the policy trails
+        the rules; None: no such.
     """
 
-    def __init__(self, learner: Learner, env: QueueEnv, judge: Judge, every: int, *, trails: bool) -> None:
-        self._learner, self._env, self._judge, self._every = learner, env, judge, every
+    def __init__(
+        self, learner: Learner, judge: Judging, every: int, *, trails: QueueEnv | None = None
+    ) -> None:
+        self._learner, self._judge, self._every = learner, judge, every
         self._trails = trails
         self._score: float | None = None
 
@@ -209,8 +225,8 @@ class Validated:
         percent = figures.get("envelope_percent", figures.get("baselines_percent"))
         self._score = -float(percent) if isinstance(percent, float) else -float(times.mean())
         best = self._judge.best(ENVELOPE)
-        if self._trails and best is not None:
-            self._env.draw_from(trailing_law(np.array(self._judge.points), times / best))
+        if self._trails is not None and best is not None:
+            self._trails.draw_from(trailing_law(np.array(self._judge.points), times / best))
         return {**row, **figures}
 
     def state(self) -> dict[str, Array]:

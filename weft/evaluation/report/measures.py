@@ -12,16 +12,12 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from weft.evaluation.evaluate import summary_of
+from weft.evaluation.milestones import from_where, is_passed, is_settled
 from weft.evaluation.report.claims import Claim, Claims, Judged, Point
 from weft.evaluation.report.frame import Cell, Frame, device_rows
 from weft.evaluation.report.runs import TrainingRun
 from weft.evaluation.statistics import compare_paired
 from weft.model.graph import Bools, Floats
-
-LAST = 3
-"""Judgements at the end of a run whose mean is its final value."""
-SETTLED = 1.0
-"""A run has converged where it stays within so many percentage points of that."""
 
 
 class Missing(Exception):
@@ -205,12 +201,12 @@ def minutes_per_samples(claim: Claim, claims: Claims, evidence: Evidence) -> lis
 
 def passed_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
     """Millions of decisions from which on a column of the metrics stays below zero."""
-    return _from_where(claim, evidence, lambda values: values < 0.0)
+    return _from_where(claim, evidence, is_passed)
 
 
 def converged_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
     """Millions of decisions from which on a column stays within a point of its final value."""
-    return _from_where(claim, evidence, lambda values: np.abs(values - values[-LAST:].mean()) <= SETTLED)
+    return _from_where(claim, evidence, is_settled)
 
 
 def _from_where(claim: Claim, evidence: Evidence, test: Callable[[Floats], Bools]) -> list[Point]:
@@ -219,9 +215,8 @@ def _from_where(claim: Claim, evidence: Evidence, test: Callable[[Floats], Bools
     for run in _runs(claim, evidence):
         samples, values = run.column(claim.column)
         if len(samples):
-            broken = np.flatnonzero(~test(values))
-            first = int(broken[-1]) + 1 if len(broken) else 0
-            value = float(samples[first]) / 1e6 if first < len(samples) else float("inf")
+            first = from_where(samples, test(values))
+            value = float("inf") if first is None else first / 1e6
             points.append(Point(run.name, value, value, value))
     if not points:
         raise Missing(f"no run logged {claim.column}")
