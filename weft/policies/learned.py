@@ -16,6 +16,7 @@ from weft.model.problem import Problem
 from weft.policies.checkpoint import Architecture, load_policy
 from weft.policies.forward import MlpPolicy
 from weft.policies.graph_forward import policy_of
+from weft.policies.sight import read_sight
 from weft.sim.observe import FEATURE_VERSION, GRAPH_FEATURES, Sight, feature_names
 from weft.sim.streams import Rules, compile_stream, kind_names, num_branches
 
@@ -124,6 +125,7 @@ def _trained_at(recipe: object) -> float | None:
 
 
 def _sight(stored: object, name: str) -> Sight:
-    if not isinstance(stored, Mapping) or any(key not in Sight._fields for key in stored):
-        raise InputError(f"expected the blocks of an observation, got {stored!r}", file=name, field="sight")
-    return Sight(**stored)
+    try:
+        return read_sight(stored, "training.sight")
+    except InputError as error:
+        raise error.at(file=name) from None

@@ -173,8 +173,17 @@ def scenario(name_or_path: str | Path, **settings: object) -> Scenario:
     """The scenario of a built-in recipe or a TOML file, with some settings changed."""
     cells = sweep(name_or_path, settings)
     if len(cells) > 1:
-        raise InputError(f"expected one value per setting, got {len(cells)} cells: see sweep()")
+        raise _swept(cells, str(name_or_path))
     return cells[0]
+
+
+def _swept(cells: Sequence[Scenario], name: str) -> InputError:
+    """What to say of a setting with several values where one is expected."""
+    one, other = cells[0].settings, cells[-1].settings
+    key = next(key for key in one if one[key] != other[key])
+    found = ", ".join(dict.fromkeys(str(cell.settings[key]) for cell in cells))
+    file = name if name.endswith(".toml") else None
+    return InputError(f"expected one value, got {found:.80}", file=file, field=f"settings.{key}")
 
 
 def sweep(

@@ -157,7 +157,7 @@ def _prepare(path: Path, spec: Spec, *, is_resumed: bool, notice: Notice) -> Non
     """Write the config of a new run, or see that the one there is the same."""
     target = path / CONFIG
     wanted = json.loads(json.dumps(asdict(spec)))
-    if not target.exists():
+    if not target.exists() or not _is_begun(path):
         for folder in (CHECKPOINTS, POLICIES):
             (path / folder).mkdir(exist_ok=True)
         document = {"schema": SCHEMA, **wanted, "versions": versions()}
@@ -171,6 +171,12 @@ def _prepare(path: Path, spec: Spec, *, is_resumed: bool, notice: Notice) -> Non
             raise InputError(_difference(stored.get(key), value), file=str(target), field=key)
     if stored.get("versions") != versions():
         notice(f"{target} was written with other versions: the resumed run need not be byte-equal")
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether there is anything to lose: a run that was refused before its first checkpoint has nothing."""
+    kept = any((path / name).exists() for name in (BEST, LAST))
+    return kept or any((path / CHECKPOINTS).glob("*"))
 
 
 def _read_config(path: Path) -> dict[str, object]:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError, MissingExtra, WeftError
-from weft.policies.checkpoint import Card, load_policy
+from weft.policies.checkpoint import Card
 from weft.scenarios.settings import parse_assignments
 from weft.training.instances import Source
 from weft.training.recipes import SCHEMA, read_document
 from weft.training.run import Outcome, Progress, Spec, open_run
 from weft.training.sample_config import SampleConfig
+from weft.training.starting import starting_weights
 
 ALGORITHM = "oneshot"
 INTERRUPTED = 130
@@ -102,12 +103,8 @@ def train(
         from weft.training.sample import SampleLearner
     except ImportError:
         raise MissingExtra("torch", "train", "training") from None
-    weights = None
-    if start is not None:
-        weights, other = load_policy(start)
-        if other.architecture != recipe.config.shape:
-            raise InputError("these weights have another shape than the recipe", file=start)
     card = Card(recipe.name, ALGORITHM, recipe.config.shape, training={"recipe": recipe.to_dict()})
+    weights = starting_weights(start, card)
     spec = Spec(ALGORITHM, asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
         learner = SampleLearner(

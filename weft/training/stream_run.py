@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from weft.errors import InputError, MissingExtra
-from weft.policies.checkpoint import Card, load_policy
+from weft.errors import MissingExtra
+from weft.policies.checkpoint import Card
 from weft.sim.env import QueueEnv
 from weft.sim.streams import kind_names
 from weft.training.recipes import TRAILING, Recipe
 from weft.training.run import Outcome, Progress, Spec, open_run
+from weft.training.starting import starting_weights
 from weft.training.validation import Validated
 
 EVERY_MANY = 20
@@ -59,25 +60,24 @@ def train(
     Parameters
     ----------
     start
-        Weights to begin with: of the same features and kinds; whether the last choice idles or waits may differ.
+        Weights or policy to begin with: of the same features and kinds; whether the last choice idles or waits may differ.
     threads
         Threads that step environments of many problems; the result is the same.
     """
     try:
-        from weft.training.graph_ppo import graph_learner
+        from weft.training.graph_ppo import graph_card, graph_learner
         from weft.training.ppo import PPO
     except ImportError:
         raise MissingExtra("torch", "train", "training") from None
     spec = Spec("ppo", asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
-    weights, other = load_policy(start) if start is not None else (None, None)
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
         if recipe.problems:
+            weights = starting_weights(start, graph_card(recipe))
             many = graph_learner(recipe, seed, device, weights, threads, on_notice)
             return run.train(many, every=EVERY_MANY, on_progress=on_progress)
         env = QueueEnv(recipe.setup(), recipe.config.num_envs, seed)
         card = card_of(recipe, env)
-        if other is not None and (other.features != card.features or other.choices[:-1] != card.choices[:-1]):
-            raise InputError("these weights see or choose something else than the recipe", file=start)
+        weights = starting_weights(start, card)
         judge = recipe.judge(env.setup)
         rule = judge.rule_to_imitate(env.num_envs) if recipe.config.imitation_updates else None
         learner = PPO(env, recipe.config, seed=seed, device=device, rule=rule, start=weights, card=card)
