@@ -48,6 +48,9 @@ def train(
         str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to begin with.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write metrics for TensorBoard too, into RUN/tensorboard.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and stop.")] = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -68,10 +71,10 @@ def train(
     if seeds is not None:
         if not isinstance(chosen, Recipe):
             raise InputError(f"expected --seed: {recipe} trains one seed at a time", field="seeds")
-        _train_group(chosen, folder, seeds, workers, device, start, as_json)
+        _train_group(chosen, folder, seeds, workers, device, start, tensorboard, as_json)
         return
     with output.progress(f"training {chosen.name}"):
-        found = _trained(chosen, folder, seed, device, start, resume)
+        found = _trained(chosen, folder, seed, device, start, resume, tensorboard)
     if as_json:
         output.emit(output.document("train", seed, asdict(found)))
         return
@@ -83,7 +86,13 @@ def train(
 
 
 def _trained(
-    chosen: Recipe | SampleRecipe, folder: Path, seed: int, device: str, start: str | None, resume: bool
+    chosen: Recipe | SampleRecipe,
+    folder: Path,
+    seed: int,
+    device: str,
+    start: str | None,
+    resume: bool,
+    tensorboard: bool,
 ) -> Outcome:
     """Train either kind of recipe, saying how it goes."""
     from weft.training import sample_run, stream_run
@@ -97,6 +106,7 @@ def _trained(
             device=device,
             start=start,
             is_resumed=resume,
+            has_tensorboard=tensorboard,
             on_progress=_Reporter(),
             on_notice=output.note,
         )
@@ -107,19 +117,35 @@ def _trained(
         device=device,
         start=start,
         is_resumed=resume,
+        has_tensorboard=tensorboard,
         on_progress=_Reporter(),
         on_notice=output.note,
     )
 
 
 def _train_group(
-    recipe: Recipe, folder: Path, seeds: str, workers: int, device: str, start: str | None, as_json: bool
+    recipe: Recipe,
+    folder: Path,
+    seeds: str,
+    workers: int,
+    device: str,
+    start: str | None,
+    tensorboard: bool,
+    as_json: bool,
 ) -> None:
     from weft.training.group import parse_seeds, train_group
 
     numbers = parse_seeds(seeds)
     with output.progress(f"training {recipe.name} with {output.count(len(numbers), 'seed')}"):
-        found = train_group(recipe, folder, numbers, workers=workers, device=device, start=start)
+        found = train_group(
+            recipe,
+            folder,
+            numbers,
+            workers=workers,
+            device=device,
+            start=start,
+            has_tensorboard=tensorboard,
+        )
     if as_json:
         runs = [asdict(one) for one in found]
         output.emit(output.document("train", numbers[0], {"run": str(folder), "runs": runs}))

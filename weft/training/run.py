@@ -33,6 +33,7 @@ from weft.training.metrics import Metrics, Row
 SCHEMA = "weft.run/1"
 CONFIG, METRICS, BEST, LAST = "config.json", "metrics.jsonl", "best.json", "last.json"
 CHECKPOINTS, POLICIES = "checkpoints", "policies"
+MOST_SEED = 2**63 - 1
 
 
 class Learner(Protocol):
@@ -81,6 +82,12 @@ class Spec:
     seed: int
     recipe: Mapping[str, object] = field(default_factory=dict)
     """The problem and its settings, as plain JSON."""
+
+    def __post_init__(self) -> None:
+        if type(self.seed) is not int or not 0 <= self.seed <= MOST_SEED:
+            raise InputError(
+                f"expected a whole number from 0 to {MOST_SEED}, got {self.seed!r}", field="seed"
+            )
 
     @property
     def config_hash(self) -> str:

@@ -19,6 +19,7 @@ from weft.errors import InputError, MissingExtra, WeftError
 from weft.policies.checkpoint import Card
 from weft.scenarios.settings import parse_assignments
 from weft.training.instances import Source
+from weft.training.metrics import require_tensorboard
 from weft.training.recipes import SCHEMA, read_document
 from weft.training.run import Outcome, Progress, Spec, open_run
 from weft.training.sample_config import SampleConfig
@@ -95,6 +96,7 @@ def train(
     is_resumed: bool = False,
     workers: int = 0,
     threads: int | None = None,
+    has_tensorboard: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
@@ -106,6 +108,8 @@ def train(
     card = Card(recipe.name, ALGORITHM, recipe.config.shape, training={"recipe": recipe.to_dict()})
     weights = starting_weights(start, card)
     spec = Spec(ALGORITHM, asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
+    if has_tensorboard:
+        require_tensorboard()
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
         learner = SampleLearner(
             recipe.sources,
@@ -118,7 +122,9 @@ def train(
             threads=threads,
         )
         try:
-            return run.train(learner, every=recipe.config.every, on_progress=on_progress)
+            return run.train(
+                learner, every=recipe.config.every, on_progress=on_progress, has_tensorboard=has_tensorboard
+            )
         finally:
             learner.close()
 
