@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.catalog import DISPATCHERS, PLANNERS
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 from weft.io.files import read_cluster, write_problem
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem
@@ -312,7 +312,7 @@ def test_sweep_is_the_grid_of_all_lists():
 
 
 def test_scenario_refuses_a_sweep():
-    with pytest.raises(InputError, match="got 2 cells"):
+    with pytest.raises(InputError, match=r"settings\.ccr: expected one value"):
         scenario("workflows", ccr=[1, 2])
 
 
@@ -370,3 +370,22 @@ def test_recipe_comes_back_from_what_a_sweep_keeps(name: str):
 def test_recipe_that_lacks_a_setting_is_refused():
     with pytest.raises(InputError, match=r"settings.p_c: expected a table with type and default"):
         Recipe.from_dict({"name": "x", "generator": "stream", "metric": "mean_jct", "settings": []})
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (("probability = 0.5", "probability = 0.7"), "graph"),
+        (("batch = 4", "batch = 0"), "cluster"),
+        (('branch = "scan"', 'branch = "skan"'), "settings.branch"),
+        (("jobs = 2000", "gap = 1e300"), "settings.gap"),
+    ],
+)
+def test_error_in_a_users_scenario_names_the_file(tmp_path: Path, change: tuple[str, str], field: str):
+    page = Path(__file__).parents[1] / "docs" / "conditional.md"
+    text = page.read_text("utf-8").split("```toml\n")[1].split("```")[0].replace("[0.2, 0.8]", "0.2")
+    (tmp_path / "mine.toml").write_text(text.replace(*change, 1), "utf-8")
+    with pytest.raises(WeftError) as caught:
+        scenario(tmp_path / "mine.toml").stream("test", 0)
+    assert caught.value.file == str(tmp_path / "mine.toml")
+    assert str(caught.value.field).startswith(field)

@@ -134,13 +134,13 @@ VARIANTS = {
 ROLES: dict[str, Mapping[str, Entry | Views]] = {"planner": PLANNERS, "dispatcher": DISPATCHERS}
 
 
-POLICIES: dict[str, Entry] = {
-    "conditional-ppo": Entry(
-        "weft/policies/zoo/conditional-ppo.json", "PPO policy trained on the conditional stream"
+POLICIES: dict[str, Entry | Views] = {
+    "conditional-ppo": Views(
+        "PPO policy trained on the conditional stream", "weft/policies/zoo/conditional-ppo.json"
     ),
-    "ppo": Entry("weft/policies/zoo/conditional-ppo.json", "the same, by its short name"),
-    "conditional-graph": Entry(
-        "weft/policies/zoo/conditional-graph.json", "graph net for any conditional graph and cluster"
+    "ppo": Views("the same, by its short name", "weft/policies/zoo/conditional-ppo.json"),
+    "conditional-graph": Views(
+        "graph net for any conditional graph and cluster", "weft/policies/zoo/conditional-graph.json"
     ),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner under capacities"),
@@ -155,7 +155,9 @@ def policy_file(name: str) -> str | None:
     """Where the card of a policy that ships lies; None if no policy has this name."""
     if name not in POLICIES:
         return None
-    return str(Path(__file__).resolve().parent.parent / POLICIES[name].target)
+    entry = POLICIES[name]
+    card = entry.target if isinstance(entry, Entry) else entry.queues
+    return str(Path(__file__).resolve().parent.parent / card)
 
 
 def is_weights(name: str) -> bool:

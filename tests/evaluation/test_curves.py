@@ -124,3 +124,14 @@ def test_verb_prints_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["curves", str(run), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["curves"][0]["passed_on_average"] == [600]
+
+
+def test_findings_of_few_judgements_say_that_convergence_cannot_be_said(tmp_path: Path):
+    found = findings(read_curve(write_run(tmp_path / "run", FALLING[-2:])))
+    assert "cannot be said from 2 judgements, of 6 at least" in str(found)
+
+
+def test_findings_of_a_curve_that_still_falls_say_not_yet(tmp_path: Path):
+    found = findings(read_curve(write_run(tmp_path / "run", [50.0 - 5.0 * k for k in range(12)])))
+    assert found.converged == (None,)
+    assert "not yet, the last judgements differ by more" in str(found)

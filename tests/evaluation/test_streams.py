@@ -154,10 +154,20 @@ def test_policy_of_another_graph_is_refused(tmp_path: Path):
         play(saved_policy(tmp_path), case, SEEDS)
 
 
-def test_policy_with_an_unknown_sight_is_refused(tmp_path: Path):
-    case = scenario("conditional", jobs=5).stream("test", 0)
-    with pytest.raises(InputError, match="expected the blocks of an observation"):
-        play(saved_policy(tmp_path, sight={"smell": True}), case, SEEDS)
+@pytest.mark.parametrize(
+    ("sight", "field"),
+    [
+        ({"smell": True}, "training.sight.smell"),
+        ({"oldest": 10**30}, "training.sight.oldest"),
+        ({"devices": "yes"}, "training.sight.devices"),
+        ([1], "training.sight"),
+    ],
+)
+def test_policy_with_a_wrong_sight_is_refused(tmp_path: Path, sight: object, field: str):
+    case, name = scenario("conditional", jobs=5).stream("test", 0), saved_policy(tmp_path, sight=sight)
+    with pytest.raises(InputError) as caught:
+        play(name, case, SEEDS)
+    assert (caught.value.file, caught.value.field) == (name, field)
 
 
 def test_policy_of_another_feature_version_is_refused(tmp_path: Path):

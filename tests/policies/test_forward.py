@@ -108,16 +108,6 @@ def test_autoregressive_logits_need_choices():
         MlpPolicy(net_of(shape).weights(), shape).logits(np.zeros((1, 4), np.float32))
 
 
-def test_outside_tells_observations_never_seen_in_training():
-    card = Card("toy", "ppo", TINY, ranges=((0.0, 1.0),) * 4)
-    policy = MlpPolicy(net_of(TINY).weights(), TINY, card)
-    beyond = np.array([0.0, 1.0, 0.5, 1.2], np.float32)
-    assert policy.is_outside(beyond)
-    assert not policy.is_outside(beyond, slack=0.25)
-    assert not policy.is_outside(np.clip(beyond, 0.0, 1.0))
-    assert not MlpPolicy(net_of(TINY).weights(), TINY).is_outside(beyond)
-
-
 def test_decisions_load_neither_torch_nor_numba(tmp_path: Path):
     save_policy(tmp_path / "toy.json", net_of(TINY).weights(), Card("toy", "ppo", TINY))
     code = f"""

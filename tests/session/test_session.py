@@ -491,3 +491,28 @@ def test_session_has_room_for_jobs_that_stay_long():
         session.arrived(job, 1.0)
     session.finished("j", "a", "c0-0", 1.0, branch="b")
     assert session.num_waiting == 1002
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"problem": None}, "problem"),
+        ({"scheduler": None}, "scheduler"),
+        ({"seed": 10**30}, "seed"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1.5}, "seed"),
+    ],
+)
+def test_session_refuses_wrong_arguments_by_name(arguments: dict[str, object], field: str):
+    usual = {"problem": scenario("conditional", jobs=5).stream("test", 0), "scheduler": "fifo", "seed": 0}
+    with pytest.raises(InputError) as caught:
+        Session(**(usual | arguments))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("time", [10**400, 10**5000, float("nan"), None, "now"], ids=range(5))
+def test_session_refuses_a_time_no_float_can_hold(time: object):
+    session = Session(scenario("conditional", jobs=5).stream("test", 0))
+    with pytest.raises(InputError, match="expected a finite number") as caught:
+        session.arrived(1, time)
+    assert caught.value.field == "arrived.time"

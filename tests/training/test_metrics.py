@@ -8,6 +8,8 @@ import pytest
 
 from weft.errors import MissingExtra
 from weft.training.metrics import Metrics, read_metrics
+from weft.training.recipes import read_recipe
+from weft.training.stream_run import train
 
 MODULE = "torch.utils.tensorboard"
 
@@ -61,6 +63,13 @@ def test_metrics_go_to_tensorboard_too(metrics: Metrics, tmp_path: Path, monkeyp
     metrics.log_to_tensorboard(tmp_path / "tensorboard", 4)
     metrics.append(5, {"loss": 0.5, "phase": "ppo", "episode_return": None})
     assert seen == [("tensorboard", 5), ("loss", 0.5, 5)]
+
+
+def test_training_without_tensorboard_begins_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, MODULE, None)
+    with pytest.raises(MissingExtra, match="tensorboard"):
+        train(read_recipe("conditional-quick"), tmp_path / "run", has_tensorboard=True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_metrics_without_tensorboard_name_the_extra(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,7 +79,7 @@ def test_card_names_the_feature_version_of_the_observation() -> None:
         ),
         ({"p_c": 1.5}, "p_c: expected 'uniform', 'trailing' or a number from 0 to 1, got 1.5"),
         ({"samples": -1}, "samples: expected a whole number >= 1, got -1"),
-        ({"oldest": "three"}, "sight.oldest: expected a value like 3, got 'three'"),
+        ({"oldest": "three"}, "sight.oldest: expected a whole number from 0 to 64, got 'three'"),
     ],
 )
 def test_bad_change_is_refused(changes: dict[str, object], message: str) -> None:
@@ -131,14 +132,14 @@ def test_start_from_other_features_is_refused(tmp_path: Path) -> None:
         tmp_path / "run",
     )
     other = read_recipe("conditional-paper", {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50})
-    with pytest.raises(InputError, match="see or choose something else"):
+    with pytest.raises(InputError, match="see or choose something else") as caught:
         train(other, tmp_path / "other", start=f"{tmp_path / 'run'}@last")
+    assert caught.value.field == "features"
 
 
 def test_start_may_wait_where_it_idled_before(tmp_path: Path) -> None:
     changes = {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50, "minibatch": 100, "waits": True}
-    shipped = str(catalog.policy_file("ppo"))
-    train(read_recipe("conditional", changes), tmp_path, start=shipped)
+    train(read_recipe("conditional", changes), tmp_path, start="ppo")
     assert load_policy(f"{tmp_path}@last")[1].choices[-1] == "wait"
 
 
@@ -152,3 +153,69 @@ def test_shipped_policy_beats_the_strongest_rule_where_heavy_tasks_are_common() 
     mine = run_policy(learned.policy, setup, seeds).mean_jct
     best = run_rule(catalog.dispatcher("heavy-last-5"), setup, seeds).mean_jct
     assert mine.mean() < 0.97 * best.mean()
+
+
+TINY = {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50, "minibatch": 100, "validation.jobs": 20}
+
+
+@pytest.mark.parametrize(
+    ("start", "changes", "field"),
+    [
+        ("ppo", {"hidden": [8]}, "architecture.hidden"),
+        ("conditional-graph", {}, "architecture"),
+    ],
+)
+def test_start_of_another_shape_is_refused_by_field(
+    tmp_path: Path, start: str, changes: dict[str, object], field: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        train(read_recipe("conditional", {**TINY, **changes}), tmp_path, start=start)
+    assert (caught.value.file, caught.value.field) == (start, field)
+
+
+def test_refused_training_does_not_block_the_corrected_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        train(read_recipe("conditional-quick", TINY), tmp_path / "run", start="conditional-graph")
+    assert train(read_recipe("conditional-quick", TINY), tmp_path / "run").samples == 400
+
+
+@pytest.fixture
+def own_recipe(tmp_path: Path) -> Path:
+    """The scenario and the recipe of the page on conditional streams, as files."""
+    page = Path(__file__).parents[2] / "docs" / "conditional.md"
+    scenario_text, recipe = re.findall(r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    (tmp_path / "mine.toml").write_text(scenario_text, "utf-8")
+    (tmp_path / "own.toml").write_text(recipe, "utf-8")
+    return tmp_path / "own.toml"
+
+
+def test_recipe_of_the_docs_trains_a_graph_of_ones_own(own_recipe: Path) -> None:
+    train(read_recipe(str(own_recipe), TINY), own_recipe.parent / "run")
+    card = load_policy(f"{own_recipe.parent / 'run'}@last")[1]
+    assert card.choices == ("scan", "easy", "hard", "idle")
+
+
+def test_setting_swept_in_the_scenario_is_refused_by_file_and_key(own_recipe: Path) -> None:
+    mine = own_recipe.parent / "mine.toml"
+    mine.write_text(mine.read_text("utf-8") + "gap = [8, 9]\n", "utf-8")
+    with pytest.raises(InputError, match="expected one value, got 8") as caught:
+        read_recipe(str(own_recipe)).setup()
+    assert (caught.value.file, caught.value.field) == (str(mine), "settings.gap")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"num_tf": -1}, "sight.oldest"),
+        ({"oldest": 10**9}, "sight.oldest"),
+        ({"oldest": 2.5}, "sight.oldest"),
+        ({"age_scale": 0.0}, "sight.age_scale"),
+        ({"length_scale": float("nan")}, "sight.length_scale"),
+        ({"forget": 1.5}, "sight.forget"),
+        ({"devices": 1}, "sight.devices"),
+    ],
+)
+def test_sight_beyond_its_limits_is_refused(changes: dict[str, object], field: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_recipe("conditional-quick", changes)
+    assert caught.value.field == field

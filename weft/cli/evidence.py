@@ -50,7 +50,9 @@ def evaluate(
         int | None, typer.Option("--problems", metavar="N", min=1, help="Number of problems.")
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Seeds per problem.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", metavar="S", min=0, help="The first of the seeds.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="S", min=0, max=opt.MOST_SEED, help="The first of the seeds.")
+    ] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting; [a, b] or from:to:step sweeps it."),
@@ -79,11 +81,16 @@ def evaluate(
 
     cells = _cells(what, settings or [], cluster)
     _check_plot(plot, cells[0])
-    names, members = expand(tuple(opt.split_names(schedulers)) or cells[0].schedulers)
+    names, members = expand(tuple(opt.scheduler_names(schedulers)) or cells[0].schedulers)
     asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
     with _counting(output.count(asked.num_rows, "row")) as progress:
         found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)
     groups = group_results(found, members)
+    for name, number in found.fallbacks.items():
+        output.note(
+            f"weft: {number:,} decisions of {name} lay far outside what it was trained on: "
+            "a rule (heavy-last-1, or fifo+wait) made them"
+        )
     if plot is not None:
         _draw(found, plot)
     if as_json:
@@ -178,6 +185,7 @@ def _fields(found: Evaluation) -> dict[str, object]:
         "comparisons": [one.to_dict() for one in found.comparisons],
         "claims": [one.to_dict() for one in claims(found)],
         "envelopes": [asdict(one) for one in found.envelopes],
+        "fallbacks": dict(found.fallbacks),
         "rows_hash": found.rows_hash,
     }
 

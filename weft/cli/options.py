@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli import output
 from weft.errors import InputError
 
 File = Annotated[
@@ -35,7 +36,10 @@ Samples = Annotated[
     int | None,
     typer.Option("--samples", metavar="N", min=1, help="Schedules to draw; the same as --effort."),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="S", min=0, help="Seed of everything random.")]
+MOST_SEED = 2**63 - 1
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="S", min=0, max=MOST_SEED, help="Seed of everything random.")
+]
 Copies = Annotated[
     bool, typer.Option("--copies/--no-copies", help="Whether a task may run more than once (duplication).")
 ]
@@ -83,3 +87,15 @@ def split_names(values: list[str] | None) -> list[str]:
     """Names of a repeatable, comma-separated option, in order and without doubles."""
     parts = [part.strip() for value in values or [] for part in value.split(",")]
     return list(dict.fromkeys(part for part in parts if part))
+
+
+def scheduler_names(values: list[str] | None) -> list[str]:
+    """The same for schedulers: a text that names none is refused, and doubles are said."""
+    names = split_names(values)
+    if values and not names:
+        raise InputError(f"expected names of schedulers, got {values[0]!r}", field="--schedulers")
+    given = [part.strip() for value in values or [] for part in value.split(",")]
+    for name in names:
+        if given.count(name) > 1:
+            output.note(f"{name} is named {given.count(name)} times: it runs once")
+    return names

@@ -177,7 +177,7 @@ def compare(
     """Plan with several schedulers and mark the winner."""
     from weft.cli import comparing
 
-    names = comparing.chosen(opt.split_names(schedulers))
+    names = comparing.chosen(opt.scheduler_names(schedulers))
     limit = (opt.parse_duration(budget), effort)
     loaded = [load(file, cluster, ccr, copies) for file in files]
     done = [

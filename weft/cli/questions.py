@@ -160,7 +160,7 @@ def pareto(
 
     output.check_folder(plot)
     opt.check_chart(plot, "--plot", "a chart of the Pareto front")
-    names = opt.split_names(schedulers) or TRADERS.split(",")
+    names = opt.scheduler_names(schedulers) or TRADERS.split(",")
     problem = plan.load(file, cluster, ccr, copies)
     make = _maker(names, seed, None, None)
     found = trading.explore(problem, names, make, most=most, seed=seed, tell=_teller())

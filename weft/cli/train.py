@@ -54,6 +54,9 @@ def train(
         str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to begin with.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write metrics for TensorBoard too, into RUN/tensorboard.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and stop.")] = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -74,10 +77,10 @@ def train(
     if seeds is not None:
         if not isinstance(chosen, Recipe):
             raise InputError(f"expected --seed: {recipe} trains one seed at a time", field="seeds")
-        _train_group(chosen, folder, seeds, (workers, threads or 1), device, start, as_json)
+        _train_group(chosen, folder, seeds, (workers, threads or 1), device, start, tensorboard, as_json)
         return
     with output.progress(f"training {chosen.name}"):
-        found = _trained(chosen, folder, seed, device, start, resume, threads)
+        found = _trained(chosen, folder, seed, device, start, resume, threads, tensorboard)
     if as_json:
         output.emit(output.document("train", seed, asdict(found)))
         return
@@ -96,6 +99,7 @@ def _trained(
     start: str | None,
     resume: bool,
     threads: int | None,
+    tensorboard: bool,
 ) -> Outcome:
     """Train either kind of recipe, saying how it goes."""
     from weft.training import sample_run, stream_run
@@ -110,6 +114,7 @@ def _trained(
             start=start,
             is_resumed=resume,
             threads=threads or 1,
+            has_tensorboard=tensorboard,
             on_progress=_Reporter(),
             on_notice=output.note,
         )
@@ -121,6 +126,7 @@ def _trained(
         start=start,
         is_resumed=resume,
         threads=threads,
+        has_tensorboard=tensorboard,
         on_progress=_Reporter(),
         on_notice=output.note,
     )
@@ -133,6 +139,7 @@ def _train_group(
     parallel: tuple[int, int],
     device: str,
     start: str | None,
+    tensorboard: bool,
     as_json: bool,
 ) -> None:
     """Train once per seed; ``parallel`` is runs at a time and threads of each."""
@@ -141,7 +148,14 @@ def _train_group(
     numbers = parse_seeds(seeds)
     with output.progress(f"training {recipe.name} with {output.count(len(numbers), 'seed')}"):
         found = train_group(
-            recipe, folder, numbers, workers=parallel[0], threads=parallel[1], device=device, start=start
+            recipe,
+            folder,
+            numbers,
+            workers=parallel[0],
+            threads=parallel[1],
+            device=device,
+            start=start,
+            has_tensorboard=tensorboard,
         )
     if as_json:
         runs = [asdict(one) for one in found]

@@ -20,7 +20,6 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from multiprocessing.connection import wait
-from pathlib import Path
 
 from weft import catalog
 from weft.errors import InputError, MissingExtra, WeftError
@@ -30,6 +29,7 @@ from weft.evaluation.robustness import replay
 from weft.evaluation.store import Config, Key, Measured, Row, Store
 from weft.evaluation.streams import measure_stream, policy_hashes
 from weft.evaluation.streams import warm as warm_stream
+from weft.io.sources import read_bytes
 from weft.model.bounds import Bound
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
@@ -38,6 +38,7 @@ from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.scenarios import Scenario
 
+MOST_SEED = 2**63 - 1
 CHECKS = ("all", "sample", "none")
 
 Progress = Callable[[int, int], None]
@@ -77,6 +78,10 @@ class Sweep:
             raise InputError(f"expected one of {', '.join(CHECKS)}, got {self.check!r}", field="check")
         if self.num_problems < 1:
             raise InputError(f"expected a whole number >= 1, got {self.num_problems}", field="problems")
+        if not 0 <= min(self.seeds) <= max(self.seeds) <= MOST_SEED:
+            raise InputError(
+                f"expected whole numbers from 0 to {MOST_SEED}, got {max(self.seeds)}", field="seeds"
+            )
         for cell in self.cells:
             _refuse_too_many(cell, self.split, self.num_problems)
 
@@ -339,10 +344,7 @@ def versions() -> dict[str, str]:
 
 
 def _file_hash(name: str) -> str:
-    try:
-        return hashlib.sha256(Path(name).read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=name) from None
+    return hashlib.sha256(read_bytes(name)).hexdigest()
 
 
 def _refuse_too_many(cell: Scenario, split: str, wanted: int) -> None:

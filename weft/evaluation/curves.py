@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.milestones import final, from_where, is_passed, is_settled
+from weft.evaluation.milestones import LAST, final, from_where, is_passed, is_settled
 from weft.evaluation.statistics.distributions import t_quantile
 from weft.model.graph import Bools, Floats, Ints
 
@@ -114,6 +114,7 @@ class Findings:
     """Final percent above the best of those three; negative is below."""
     envelope: Spread | None
     """Final percent above the best of heavy-last-1, -3 and -5."""
+    num_judgements: int = 0
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.num_runs} training seed{'' if self.num_runs == 1 else 's'}"]
@@ -122,11 +123,19 @@ class Findings:
                 f"  below the best of fifo, mru, depth-first: on average {_after(self.passed_on_average)}"
             )
             lines.append(f"  at every p(c) that is judged: {_after(self.passed_everywhere)}")
-            lines.append(f"  converged (within 1 point of the final value): {_after(self.converged)}")
+            lines.append(f"  converged (within 1 point of the final value): {self._where_settled()}")
             lines.append(f"  in the end {self.baselines} against the best of those three")
         if self.envelope is not None:
             lines.append(f"  in the end {self.envelope} against the best of heavy-last-1, -3, -5")
         return "\n".join(lines)
+
+    def _where_settled(self) -> str:
+        """From where the curve stays near its end, or why that cannot be said."""
+        if self.num_judgements < 2 * LAST:
+            return f"cannot be said from {self.num_judgements} judgements, of {2 * LAST} at least"
+        if all(samples is None for samples in self.converged):
+            return "not yet, the last judgements differ by more"
+        return _after(self.converged).replace("never", "not yet")
 
 
 def _after(samples: Sequence[int | None]) -> str:
@@ -155,6 +164,7 @@ def findings(curve: Curve) -> Findings:
         _from_where(curve, is_settled(average)),
         Spread.of(curve.final("baselines_percent")),
         Spread.of(curve.final("envelope_percent")) if has_envelope else None,
+        len(curve.samples),
     )
 
 

@@ -7,7 +7,7 @@ means, intervals and tests are over problems.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +83,8 @@ class Evaluation:
     rows_hash: str
     envelopes: tuple[Envelope, ...] = ()
     """Every scheduler against the best rule of each problem, where streams of many problems are run."""
+    fallbacks: Mapping[str, int] = field(default_factory=dict)
+    """Policy -> decisions beyond its training, which a rule made; only where there are any."""
 
     @property
     def faults(self) -> tuple[Row, ...]:
@@ -116,6 +118,7 @@ def evaluate(
     with open_sweep(out, sweep.config) as store:
         run(sweep, store, workers=workers, progress=progress)
         rows, seconds, rows_hash = store.rows(), store.seconds(), store.rows_hash()
+        fallbacks = store.fallbacks()
     metric = sweep.cells[0].metric
     return Evaluation(
         sweep,
@@ -127,7 +130,15 @@ def evaluate(
         compare(sweep, rows, metric, chosen),
         rows_hash,
         _envelopes(sweep, rows, metric),
+        _by_scheduler(fallbacks),
     )
+
+
+def _by_scheduler(fallbacks: Mapping[Key, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for (_, _, _, name), number in fallbacks.items():
+        found[name] = found.get(name, 0) + number
+    return found
 
 
 def _envelopes(sweep: Sweep, rows: Sequence[Row], metric: str) -> tuple[Envelope, ...]:

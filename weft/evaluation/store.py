@@ -71,8 +71,11 @@ class Measured:
 
     row: Row
     seconds: float
+    fallbacks: int = 0
+    """Decisions beyond a policy's training, which a rule made."""
 
 
+_FALLBACKS = "fallbacks of "
 _COLUMNS = tuple(field.name for field in fields(Row))
 _TYPES = {"float": "REAL NOT NULL", "int": "INTEGER NOT NULL", "str": "TEXT NOT NULL"}
 _OPTIONAL = {"bool | None": "INTEGER", "int | None": "INTEGER", "float | None": "REAL", "str | None": "TEXT"}
@@ -101,9 +104,13 @@ class Store:
         """Keep rows and timings: all of them, or none if the process dies meanwhile."""
         rows = [astuple(one.row) for one in measured]
         timings = [(*one.row.key, one.seconds) for one in measured]
+        notes = [
+            (_FALLBACKS + json.dumps(one.row.key), str(one.fallbacks)) for one in measured if one.fallbacks
+        ]
         with self._connection:
             self._connection.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(_COLUMNS))})", rows)
             self._connection.executemany("INSERT INTO timings VALUES (?, ?, ?, ?, ?)", timings)
+            self._connection.executemany("INSERT INTO meta VALUES (?, ?)", notes)
 
     def keys(self) -> frozenset[Key]:
         """Keys of the rows that are there; for asking, not for going through."""
@@ -118,6 +125,14 @@ class Store:
         """Planning time of every row."""
         found = self._connection.execute(f"SELECT {', '.join(_KEY)}, seconds FROM timings")
         return {(cell, problem, seed, name): seconds for cell, problem, seed, name, seconds in found}
+
+    def fallbacks(self) -> dict[Key, int]:
+        """Decisions that a rule made for a policy, of the rows that have any."""
+        found = self._connection.execute(
+            "SELECT key, value FROM meta WHERE key LIKE ? ORDER BY key", (f"{_FALLBACKS}%",)
+        )
+        keyed = [(json.loads(key.removeprefix(_FALLBACKS)), int(number)) for key, number in found]
+        return {(cell, problem, seed, name): number for (cell, problem, seed, name), number in keyed}
 
     def rows_hash(self) -> str:
         """SHA-256 of all rows in the order of their keys: equal sweeps have equal hashes."""

@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,11 @@ from weft.catalog import chooser
 from weft.errors import UnsupportedError
 from weft.evaluation.store import Measured, Row
 from weft.evaluation.stream_bounds import least_job_times
-from weft.model.graph import Floats, Ints
+from weft.model.graph import Bools, Floats, Ints
+from weft.model.problem import Problem
 from weft.model.stream import StreamCase
-from weft.policies.learned import Learned, Policy
+from weft.policies.guard import Guard, safe_dispatcher
+from weft.policies.learned import Floats32, Learned, Policy
 from weft.scenarios import scenario
 from weft.schedulers.dispatch import Dispatcher, act_all, begin_all, observe_all, refuse_stream
 from weft.sim.drift import write_all_drifts
@@ -31,7 +33,7 @@ from weft.sim.env import START, Narrowing, Setup, setup_of
 from weft.sim.events import DECISIONS, EXPIRED, IDLES, NEXT_JOB, State, Stream
 from weft.sim.jit import announce
 from weft.sim.observe import num_features
-from weft.sim.queue_rules import run_episodes
+from weft.sim.queue_rules import choose_all, run_episodes
 from weft.sim.streams import compile_stream, edge_probabilities, new_state, num_branches
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Outcome:
     expired: Ints  # (num_seeds,)
     decisions: Ints  # (num_seeds,)
     idles: Ints  # (num_seeds,)
+    fallbacks: Ints  # (num_seeds,) decisions beyond a policy's training, which a rule made
     estimates: Floats  # (num_seeds, num_jobs) of the first branch when the job came; no jobs unless recorded
 
     @property
@@ -104,6 +107,7 @@ def run_policy(
     *,
     sample_seed: int | None = None,
     records: bool = False,
+    guard: Guard | None = None,
 ) -> Outcome:
     """One episode per seed, the policy asked at every decision; those that are over stand still.
 
@@ -113,6 +117,8 @@ def run_policy(
         Decisions are drawn with this seed; None: always the best one.
     records
         Whether the running estimate of the first branch is kept for every job.
+    guard
+        Tells which observations lie beyond the policy's training; a rule decides there.
     """
     reason = refuse_stream(setup.problem)
     if reason is not None:
@@ -121,6 +127,7 @@ def run_policy(
     num_devices, num_kinds = stream.can_run.shape
     width = num_features(setup.sight, num_kinds, num_devices, num_branches(stream))
     estimates = np.zeros((len(seeds), setup.arrivals.count if records else 0))
+    fallbacks = np.zeros(len(seeds), np.int64)
 
     def play(state: State) -> None:
         rng = None if sample_seed is None else np.random.default_rng(sample_seed)
@@ -129,15 +136,42 @@ def run_policy(
         done = np.zeros(len(seeds), np.bool_)
         narrow = (Narrowing(stream, state),) if setup.narrows else ()
         estimates[:] = np.nan
+        fallbacks[:] = 0
+        safe = None if guard is None else _Safe(guard, setup.problem, stream, state)
         begin_all(stream, state, START, done)
         while not done.all():
             observe_all(stream, setup.sight, state, done, observation, mask)
             actions = policy.decide_batch(observation, mask, rng, *narrow)
             if records:
                 _record(state, estimates)
-            act_all(stream, state, np.ascontiguousarray(actions, np.int64), setup.waits, done)
+            actions = np.ascontiguousarray(actions, np.int64)
+            if safe is None or not safe.act(observation, actions, setup.waits, done, fallbacks):
+                act_all(stream, state, actions, setup.waits, done)
 
-    return played(setup, stream, np.array(seeds, np.int64), play, estimates)
+    found = played(setup, stream, np.array(seeds, np.int64), play, estimates)
+    return replace(found, fallbacks=fallbacks)
+
+
+class _Safe:
+    """A rule that decides in the environments where a policy should not."""
+
+    def __init__(self, guard: Guard, problem: Problem, stream: Stream, state: State) -> None:
+        self._guard, self._stream, self._state = guard, stream, state
+        self._rule = safe_dispatcher(problem).rule(problem, stream, state.seed)
+
+    def act(self, observation: Floats32, actions: Ints, waits: bool, done: Bools, count: Ints) -> bool:
+        """Decide in all environments, some by the rule; False, and nothing is done, where none needs it."""
+        is_ruled = self._guard.outside(observation) & ~done
+        if not is_ruled.any():
+            return False
+        chosen = np.zeros_like(actions)
+        choose_all(self._rule, self._stream, self._state, chosen)
+        others, ruled = done | is_ruled, ~is_ruled
+        act_all(self._stream, self._state, actions, waits, others)
+        act_all(self._stream, self._state, chosen, True, ruled)
+        done[:] = np.where(is_ruled, ruled, others)
+        count += is_ruled
+        return True
 
 
 def _record(state: State, estimates: Floats) -> None:
@@ -189,6 +223,7 @@ def _outcome(setup: Setup, stream: Stream, state: State, estimates: Floats | Non
         state.count[:, EXPIRED].copy(),
         state.count[:, DECISIONS].copy(),
         state.count[:, IDLES].copy(),
+        np.zeros(len(state.seed), np.int64),
         np.zeros((len(state.seed), 0)) if estimates is None else _filled(estimates),
     )
 
@@ -203,7 +238,7 @@ def measure_stream(unit: Unit) -> list[Measured]:
     started = time.perf_counter()
     found = play(unit.scheduler, case, seeds)
     seconds = (time.perf_counter() - started) / len(seeds)
-    return [Measured(_row(unit, name, found, k), seconds) for k in range(len(seeds))]
+    return [Measured(_row(unit, name, found, k), seconds, int(found.fallbacks[k])) for k in range(len(seeds))]
 
 
 def play(scheduler: str, case: StreamCase, seeds: Sequence[int], *, records: bool = False) -> Outcome:
@@ -213,7 +248,7 @@ def play(scheduler: str, case: StreamCase, seeds: Sequence[int], *, records: boo
         return run_rule(chosen, setup_of(case), seeds)
     setup = setup_of(case, chosen.sight, waits=chosen.waits, narrows=chosen.narrows)
     chosen.refuse_misfit(setup.problem, setup.rules)
-    return run_policy(chosen.policy, setup, seeds, records=records)
+    return run_policy(chosen.policy, setup, seeds, records=records, guard=chosen.guard)
 
 
 @cache

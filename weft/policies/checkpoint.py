@@ -209,6 +209,8 @@ def load_policy(path: str | Path) -> tuple[Weights, Card]:
     card_path = given.with_suffix(".json") if given.suffix != ".json" else given
     if given.suffix != ".json":
         _refuse_foreign(given)
+    if not card_path.parent.is_dir():
+        raise InputError("no such run or folder", file=str(card_path.parent))
     if not card_path.is_file():
         raise InputError(f"expected its card {card_path.name} beside it", file=str(given))
     card = read_card(card_path)

@@ -150,14 +150,6 @@ class MlpPolicy:
             self._add_choice(before, head, actions[:, head])
         return logits
 
-    def is_outside(self, observation: Floats32, slack: float = 0.0) -> bool:
-        """Whether an element lies beyond its range in training, by more than this share of the range."""
-        if self.card is None or not self.card.ranges:
-            return False
-        low, high = np.array(self.card.ranges, np.float32).T
-        margin = np.float32(slack) * (high - low)
-        return bool(((observation < low - margin) | (observation > high + margin)).any())
-
     def _before_last(self, observation: Floats32) -> Floats32:
         """The last hidden layer (B, hidden) before its activation."""
         *first, last = self._matrices

@@ -16,6 +16,8 @@ from weft.model.problem import Problem
 from weft.policies.checkpoint import Architecture, load_policy
 from weft.policies.forward import MlpPolicy
 from weft.policies.graph_forward import policy_of
+from weft.policies.guard import Guard, fingerprint, guard_of
+from weft.policies.sight import read_sight
 from weft.sim.observe import FEATURE_VERSION, GRAPH_FEATURES, Sight, feature_names
 from weft.sim.streams import Rules, compile_stream, kind_names, num_branches
 
@@ -56,6 +58,10 @@ class Learned:
     """Names of what it observes; empty where the card does not say."""
     shape: tuple[int, int, int] | None
     """Number of features, devices and choices; None: it acts on any graph and cluster."""
+    fingerprint: str = ""
+    """Of the graph and cluster it was trained on; empty where the card does not say."""
+    guard: Guard | None = None
+    """Tells what lies beyond its training; None: anything goes."""
     trained_at: float | None = None
     """The one probability it was trained at; None: many, or the card does not say."""
 
@@ -98,6 +104,13 @@ class Learned:
                     file=self.name,
                     field="features",
                 )
+        if self.fingerprint and self.fingerprint != fingerprint(problem):
+            raise InputError(
+                "trained for another graph or cluster: kinds and devices have the same names, but edges, run "
+                "times or batches differ",
+                file=self.name,
+                field="training.fingerprint",
+            )
 
 
 @cache
@@ -114,6 +127,8 @@ def load_learned(name: str) -> Learned:
         card.feature_version,
         card.features,
         (shape.num_features, shape.num_heads, shape.num_choices) if isinstance(shape, Architecture) else None,
+        str(card.training.get("fingerprint", "")),
+        guard_of(card),
         _trained_at(card.training.get("recipe")),
     )
 
@@ -124,6 +139,7 @@ def _trained_at(recipe: object) -> float | None:
 
 
 def _sight(stored: object, name: str) -> Sight:
-    if not isinstance(stored, Mapping) or any(key not in Sight._fields for key in stored):
-        raise InputError(f"expected the blocks of an observation, got {stored!r}", file=name, field="sight")
-    return Sight(**stored)
+    try:
+        return read_sight(stored, "training.sight")
+    except InputError as error:
+        raise error.at(file=name) from None

@@ -11,7 +11,7 @@ import importlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,8 @@ class Recipe:
     files: tuple[str, ...] = ()
     given: str = "{}"
     """Settings the recipe fixes or sweeps, as JSON; the command line overrides them."""
+    source: str = field(default="", compare=False)
+    """The TOML file it was read from; empty: built in."""
 
     @property
     def given_settings(self) -> dict[str, object]:
@@ -177,7 +179,8 @@ def read_recipe(name_or_path: str | Path) -> Recipe:
     """A built-in recipe by name, or a user's own from a TOML file."""
     document, origin = _read(name_or_path)
     try:
-        return _recipe(_extended(document, origin), origin)
+        found = _recipe(_extended(document, origin), origin)
+        return replace(found, source="" if str(name_or_path) in _texts() else str(name_or_path))
     except InputError as error:
         raise error.at(file=str(name_or_path)) from None
 

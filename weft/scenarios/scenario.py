@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
 from weft.scenarios.makers import MAKERS
@@ -106,17 +107,29 @@ class Scenario:
     def problem(self, split: str, index: int) -> Problem:
         """The problem at this index of a split."""
         self._check_index(split, index)
-        made = MAKERS[self.recipe.generator](self, split, index)
+        with self._located():
+            made = MAKERS[self.recipe.generator](self, split, index)
         return made.replaced(name=self.problem_name(split, index))
 
     def job_stream(self, split: str, index: int, seed: int) -> Problem:
         """The workflows that arrive at this index of a split; every seed has others."""
         self._check_index(split, index)
-        return workflow_stream(self, split, index, seed).replaced(name=self.problem_name(split, index))
+        with self._located():
+            made = workflow_stream(self, split, index, seed)
+        return made.replaced(name=self.problem_name(split, index))
 
     def stream(self, split: str, index: int) -> StreamCase:
         """The stream of jobs at this index of a split."""
-        return stream_case(self, split, index)
+        with self._located():
+            return stream_case(self, split, index)
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Errors in the tables of a user's file name the file."""
+        try:
+            yield
+        except WeftError as error:
+            raise error.at(file=self.recipe.source or None) from None
 
     def problems(self, split: str, count: int) -> Iterator[Problem]:
         """The first problems of a split."""
@@ -173,8 +186,17 @@ def scenario(name_or_path: str | Path, **settings: object) -> Scenario:
     """The scenario of a built-in recipe or a TOML file, with some settings changed."""
     cells = sweep(name_or_path, settings)
     if len(cells) > 1:
-        raise InputError(f"expected one value per setting, got {len(cells)} cells: see sweep()")
+        raise _swept(cells, str(name_or_path))
     return cells[0]
+
+
+def _swept(cells: Sequence[Scenario], name: str) -> InputError:
+    """What to say of a setting with several values where one is expected."""
+    one, other = cells[0].settings, cells[-1].settings
+    key = next(key for key in one if one[key] != other[key])
+    found = ", ".join(dict.fromkeys(str(cell.settings[key]) for cell in cells))
+    file = name if name.endswith(".toml") else None
+    return InputError(f"expected one value, got {found:.80}", file=file, field=f"settings.{key}")
 
 
 def sweep(

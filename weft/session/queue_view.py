@@ -6,6 +6,7 @@ Items are the kernel's, ``job * max_nodes + node``; a device has one lane per sl
 from __future__ import annotations
 
 import heapq
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from weft.errors import UnsupportedError
 from weft.model.graph import Bools
 from weft.model.problem import Problem
+from weft.policies.guard import safe_dispatcher
 from weft.policies.learned import Learned
 from weft.schedulers.dispatch import Dispatcher, fifo, refuse_stream
 from weft.session.messages import Name
@@ -57,9 +59,10 @@ class QueueView:
         self.stream = compile_stream(problem, rules)._replace(peeks=False)
         self._counted = self.stream._replace(peeks=True)
         self._chooser = chooser.clone() if isinstance(chooser, Learned) else chooser
-        dispatcher = chooser if isinstance(chooser, Dispatcher) else fifo
+        self._dispatcher = chooser if isinstance(chooser, Dispatcher) else safe_dispatcher(problem)
+        self.num_fallbacks = 0
         seeds = np.array([seed], np.int64)
-        self._rule = self._acting = dispatcher.rule(problem, self.stream, seeds)
+        self._rule = self._acting = self._dispatcher.rule(problem, self.stream, seeds)
         self._fallback = fifo.waiting().rule(problem, self.stream, seeds)
         self._whole = (self.stream.batch.copy(), self.stream.can_run.copy())
         self._longest = float(np.max(self.stream.run, where=np.isfinite(self.stream.run), initial=0.0))
@@ -177,8 +180,7 @@ class QueueView:
 
     def _adapt(self) -> None:
         """Where a rule cannot act on the devices that are left, the oldest job goes first."""
-        chooser = self._chooser
-        fits = isinstance(chooser, Learned) or chooser.refuse_devices(self.problem, self.stream) is None
+        fits = self._dispatcher.refuse_devices(self.problem, self.stream) is None
         self._acting = self._rule if fits else self._fallback
 
     # -- decisions ---------------------------------------------------------------------------------
@@ -198,9 +200,24 @@ class QueueView:
             s.free_at[0, self.is_lost] = s.total[0, NOW] + self._longest
         if not observe_due(self.stream, learned.sight, s, 0, self.is_busy, self._observation, self._mask):
             return []
+        if learned.guard is not None and learned.guard.outside(self._observation):
+            return self._fall_back(learned)
         narrow = Narrowing(self.stream, s) if learned.narrows else None
         self._action[:] = learned.decide(self._observation, self._mask, narrow)
         act_on_choice(self.stream, s, 0, self._action, learned.waits, self._items, self._sizes)
+        return self._started()
+
+    def _fall_back(self, learned: Learned) -> Started:
+        """A rule decides where the policy never was in training; said once, counted always."""
+        if not self.num_fallbacks:
+            message = (
+                f"{learned.name}: far outside what it was trained on, {self._dispatcher.name} decides there"
+            )
+            warnings.warn(message, stacklevel=5)
+        self.num_fallbacks += 1
+        decide_by_rule(
+            self._acting, self.stream, self._state, 0, self.is_busy, self._action, self._items, self._sizes
+        )
         return self._started()
 
     def decide_anyhow(self) -> Started:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 from weft import catalog
@@ -22,7 +21,7 @@ from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, 
 from weft.session.names import DeviceNames, TaskNames
 from weft.session.view import Started
 from weft.session.views import Scheduler, view_of
-from weft.session.wire import arguments_of
+from weft.session.wire import arguments_of, check_finite, refuse_arguments
 from weft.sim.env import rules_of
 from weft.sim.streams import Rules
 
@@ -56,6 +55,7 @@ class Session:
         rules: Rules | None = None,
         max_attempts: int = MAX_ATTEMPTS,
     ) -> None:
+        refuse_arguments(problem, scheduler, seed)
         case, problem = (problem, problem.problem) if isinstance(problem, StreamCase) else (None, problem)
         chooser = catalog.scheduler_for(scheduler, problem) if isinstance(scheduler, str) else scheduler
         if case is not None:
@@ -91,6 +91,11 @@ class Session:
     def is_due(self) -> bool:
         """Whether a device is free and a task waits: time for a decision."""
         return self._view.has_choice
+
+    @property
+    def num_fallbacks(self) -> int:
+        """Decisions far outside a policy's training, which a rule made."""
+        return self._view.num_fallbacks
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -285,8 +290,7 @@ class Session:
     # -- checks ------------------------------------------------------------------------------------
 
     def _check_time(self, event: str, time: float) -> None:
-        if not isinstance(time, float | Real) or not math.isfinite(time):
-            raise InputError(f"expected a finite number, got {time!r}", field=f"{event}.time")
+        check_finite(time, f"{event}.time")
         if time < self._now:
             raise InputError(f"expected a time >= {self._now:g}, got {time:g}", field=f"{event}.time")
 

@@ -34,6 +34,7 @@ class TaskView:
     """The jobs of one problem under a rule, or planned as they arrive."""
 
     can_vacate = False
+    num_fallbacks = 0
 
     def __init__(self, problem: Problem, dispatcher: RuleDispatcher | PlanDispatcher, seed: int) -> None:
         is_plan = isinstance(dispatcher, PlanDispatcher)

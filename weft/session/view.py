@@ -21,6 +21,7 @@ class View(Protocol):
 
     lane_device: Ints  # (num_lanes,)
     is_lost: Bools  # (num_lanes,)
+    num_fallbacks: int  # decisions that a rule made for a policy
     can_vacate: bool  # whether a lane can take other work before its tasks have ended
 
     @property

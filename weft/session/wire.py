@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 from weft.errors import InputError
+from weft.model.problem import Problem
+from weft.model.stream import StreamCase
+
+MOST_SEED = 2**63 - 1
 
 TASK = ("job", "task", "device", "time")
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -39,3 +45,31 @@ def arguments_of(event: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
                 f"no such field; expected {', '.join((*needed, *optional))}", field=f"{name}.{key}"
             )
     return name, given
+
+
+def check_finite(time: object, field: str) -> None:
+    """A time of an event must be a number that a float can hold."""
+    try:
+        is_finite = isinstance(time, Real) and math.isfinite(time)
+    except OverflowError:
+        is_finite = False
+    if not is_finite:
+        raise InputError(f"expected a finite number, got {_shown(time)}", field=field)
+
+
+def refuse_arguments(problem: object, scheduler: object, seed: object) -> None:
+    """What a session is made of, checked before anything is made."""
+    if not isinstance(problem, Problem | StreamCase):
+        raise InputError(f"expected a problem or a stream, got {_shown(problem)}", field="problem")
+    if scheduler is None or isinstance(scheduler, bool | int | float | bytes | list | tuple | dict):
+        raise InputError(f"expected a name or a scheduler, got {_shown(scheduler)}", field="scheduler")
+    if type(seed) is not int or not 0 <= seed <= MOST_SEED:
+        raise InputError(f"expected a whole number from 0 to {MOST_SEED}, got {_shown(seed)}", field="seed")
+
+
+def _shown(value: object) -> str:
+    """A value in a message, cut where it is long; Python refuses to write very long numbers."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return "a very long number"

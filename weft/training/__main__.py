@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
     parser.add_argument("--from", metavar="WEIGHTS", dest="start", help="weights or run to begin with")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--tensorboard", action="store_true", help="write metrics for TensorBoard too")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time")
     parser.add_argument("--threads", type=int, default=1, help="threads per run that step many problems")
     options = parser.parse_args(arguments)
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
             device=options.device,
             start=options.start,
             threads=max(1, options.threads),
+            has_tensorboard=options.tensorboard,
             on_done=_report,
         )
     except WeftError as error:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from weft.errors import InputError
 from weft.training.recipes import Recipe
-from weft.training.run import Outcome, Progress
+from weft.training.run import MOST_SEED, Outcome, Progress
 from weft.training.stream_run import train
 
+MOST_RUNS = 10_000
 PREFIX = "seed-"
 """How the folders of a group's runs begin."""
 
@@ -28,6 +29,7 @@ class Part:
     device: str = "cpu"
     start: str | None = None
     threads: int = 1
+    has_tensorboard: bool = False
 
     def __call__(self) -> Outcome:
         """Train it to its end."""
@@ -40,6 +42,7 @@ class Part:
             start=self.start,
             is_resumed=True,
             threads=self.threads,
+            has_tensorboard=self.has_tensorboard,
             on_progress=self._report,
         )
 
@@ -61,13 +64,17 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     try:
         if ":" in text:
             first, last = (int(part) for part in text.split(":"))
-            seeds = tuple(range(first, last))
+            seeds = tuple(range(first, min(last, first + MOST_RUNS + 1)))
         else:
             seeds = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         seeds = ()
-    if not seeds or min(seeds) < 0:
-        raise InputError(f"expected whole numbers as in 1,2,3 or 1:4, got {text!r}", field="seeds")
+    if not seeds or min(seeds) < 0 or max(seeds) > MOST_SEED:
+        raise InputError(
+            f"expected whole numbers up to {MOST_SEED} as in 1,2,3 or 1:4, got {text!r:.80}", field="seeds"
+        )
+    if len(seeds) > MOST_RUNS:
+        raise InputError(f"expected at most {MOST_RUNS} seeds, got {text!r:.80}", field="seeds")
     return seeds
 
 
@@ -80,6 +87,7 @@ def train_group(
     device: str = "cpu",
     start: str | None = None,
     threads: int = 1,
+    has_tensorboard: bool = False,
     on_done: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """Train a recipe once per seed, ``workers`` at a time; runs that are finished are left as they are.
@@ -88,7 +96,7 @@ def train_group(
     """
     folders = [str(Path(folder) / f"{PREFIX}{seed}") for seed in seeds]
     pairs = zip(folders, seeds, strict=True)
-    parts = [Part(recipe, one, seed, device, start, threads) for one, seed in pairs]
+    parts = [Part(recipe, one, seed, device, start, threads, has_tensorboard) for one, seed in pairs]
     if workers == 1:
         return [_told(part(), on_done) for part in parts]
     context = multiprocessing.get_context("spawn")

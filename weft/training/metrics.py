@@ -14,6 +14,14 @@ Metric = float | int | str | None
 Row = Mapping[str, Metric]
 
 
+def require_tensorboard() -> None:
+    """Raise MissingExtra where TensorBoard is not installed."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ImportError:
+        raise MissingExtra("tensorboard", "tensorboard", "writing for TensorBoard") from None
+
+
 class ScalarWriter(Protocol):
     """The part of a TensorBoard writer that is used."""
 
@@ -46,10 +54,9 @@ class Metrics:
 
     def log_to_tensorboard(self, folder: Path, update: int) -> None:
         """Write later rows for TensorBoard too, in place of those after ``update``."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise MissingExtra("tensorboard", "tensorboard", "writing for TensorBoard") from None
+        require_tensorboard()
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer = SummaryWriter(str(folder), purge_step=update + 1)
 
     def append(self, update: int, row: Row) -> None:

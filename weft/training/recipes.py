@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
+from weft.policies.sight import read_sight
 from weft.scenarios import StreamCase, scenario
 from weft.sim.env import REWARDS, Setup, setup_of
 from weft.sim.observe import Sight
@@ -22,6 +23,8 @@ from weft.training.validation import Judge, Validation
 
 SCHEMA = "weft/training/1"
 UNIFORM, TRAILING = "uniform", "trailing"
+DRAWN_BASE = 0.5
+"""What stands for a probability that is drawn anew for every episode, whatever a scenario file sweeps."""
 _ALIASES = {"num_tf": "oldest"}
 """Names that the study has for what is seen."""
 _TABLES = ("settings", "sight", "config", "validation")
@@ -71,10 +74,9 @@ class Recipe:
         return self.p_c in (UNIFORM, TRAILING)
 
     def case(self, split: str, p_c: float | None = None, **changes: object) -> StreamCase:
-        """The stream of a split, at this probability, else at the recipe's own."""
-        settings = {**self.settings, **changes}
-        if p_c is not None or not self.is_drawn:
-            settings["p_c"] = self.p_c if p_c is None else p_c
+        """The stream of a split, at this probability, else at the recipe's own or any where it is drawn."""
+        own = DRAWN_BASE if self.is_drawn else self.p_c
+        settings = {**self.settings, **changes, "p_c": own if p_c is None else p_c}
         return scenario(self.scenario, **settings).stream(split, 0)
 
     def judge(self, setup: Setup) -> Judge:
@@ -143,7 +145,8 @@ def read_recipe(name: str, changes: Mapping[str, object] | None = None) -> Recip
     A change names a parameter of the learner, of the scenario, of what is seen, or a top-level key.
     """
     try:
-        return _recipe(_changed(_extended(read_document(name)), changes or {}))
+        document = _changed(_extended(read_document(name)), changes or {})
+        return _recipe(_with_own_scenario(document, Path(name)))
     except InputError as error:
         raise error.at(file=_file_of(name)) from None
 
@@ -162,6 +165,14 @@ def read_document(name: str) -> dict[str, Any]:
 
 def _file_of(name: str) -> str | None:
     return name if name.endswith(".toml") else None
+
+
+def _with_own_scenario(document: dict[str, Any], origin: Path) -> dict[str, Any]:
+    """The file of a scenario holds relative to the recipe that names it."""
+    named = document.get("scenario")
+    if not isinstance(named, str) or not named.endswith(".toml"):
+        return document
+    return {**document, "scenario": str(origin.parent / named)}
 
 
 def _extended(document: dict[str, Any]) -> dict[str, Any]:
@@ -248,18 +259,7 @@ def _many(document: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
 
 
 def _sight(table: Mapping[str, Any]) -> Sight:
-    table = {_ALIASES.get(key, key): value for key, value in table.items()}
-    for key, value in table.items():
-        if key not in Sight._fields:
-            raise InputError(f"expected one of {', '.join(Sight._fields)}", field=f"sight.{key}")
-        neutral = Sight._field_defaults[key]
-        if isinstance(neutral, bool) != isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"expected a value like {neutral!r}, got {value!r}", field=f"sight.{key}")
-    defaults: dict[str, Any] = Sight._field_defaults
-    chosen: dict[str, Any] = {
-        key: float(value) if isinstance(defaults[key], float) else value for key, value in table.items()
-    }
-    return Sight(**chosen)
+    return read_sight({_ALIASES.get(key, key): value for key, value in table.items()})
 
 
 def _config(table: Mapping[str, Any]) -> PPOConfig:

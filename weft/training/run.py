@@ -33,6 +33,7 @@ from weft.training.metrics import Metrics, Row
 SCHEMA = "weft.run/1"
 CONFIG, METRICS, BEST, LAST = "config.json", "metrics.jsonl", "best.json", "last.json"
 CHECKPOINTS, POLICIES = "checkpoints", "policies"
+MOST_SEED = 2**63 - 1
 
 
 class Learner(Protocol):
@@ -81,6 +82,12 @@ class Spec:
     seed: int
     recipe: Mapping[str, object] = field(default_factory=dict)
     """The problem and its settings, as plain JSON."""
+
+    def __post_init__(self) -> None:
+        if type(self.seed) is not int or not 0 <= self.seed <= MOST_SEED:
+            raise InputError(
+                f"expected a whole number from 0 to {MOST_SEED}, got {self.seed!r}", field="seed"
+            )
 
     @property
     def config_hash(self) -> str:
@@ -157,7 +164,7 @@ def _prepare(path: Path, spec: Spec, *, is_resumed: bool, notice: Notice) -> Non
     """Write the config of a new run, or see that the one there is the same."""
     target = path / CONFIG
     wanted = json.loads(json.dumps(asdict(spec)))
-    if not target.exists():
+    if not target.exists() or not _is_begun(path):
         for folder in (CHECKPOINTS, POLICIES):
             (path / folder).mkdir(exist_ok=True)
         document = {"schema": SCHEMA, **wanted, "versions": versions()}
@@ -171,6 +178,12 @@ def _prepare(path: Path, spec: Spec, *, is_resumed: bool, notice: Notice) -> Non
             raise InputError(_difference(stored.get(key), value), file=str(target), field=key)
     if stored.get("versions") != versions():
         notice(f"{target} was written with other versions: the resumed run need not be byte-equal")
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether there is anything to lose: a run that was refused before its first checkpoint has nothing."""
+    kept = any((path / name).exists() for name in (BEST, LAST))
+    return kept or any((path / CHECKPOINTS).glob("*"))
 
 
 def _read_config(path: Path) -> dict[str, object]:

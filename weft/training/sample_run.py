@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError, MissingExtra, WeftError
-from weft.policies.checkpoint import Card, load_policy
+from weft.policies.checkpoint import Card
 from weft.scenarios.settings import parse_assignments
 from weft.training.instances import Source
+from weft.training.metrics import require_tensorboard
 from weft.training.recipes import SCHEMA, read_document
 from weft.training.run import Outcome, Progress, Spec, open_run
 from weft.training.sample_config import SampleConfig
+from weft.training.starting import starting_weights
 
 ALGORITHM = "oneshot"
 INTERRUPTED = 130
@@ -94,6 +96,7 @@ def train(
     is_resumed: bool = False,
     workers: int = 0,
     threads: int | None = None,
+    has_tensorboard: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
@@ -102,13 +105,11 @@ def train(
         from weft.training.sample import SampleLearner
     except ImportError:
         raise MissingExtra("torch", "train", "training") from None
-    weights = None
-    if start is not None:
-        weights, other = load_policy(start)
-        if other.architecture != recipe.config.shape:
-            raise InputError("these weights have another shape than the recipe", file=start)
     card = Card(recipe.name, ALGORITHM, recipe.config.shape, training={"recipe": recipe.to_dict()})
+    weights = starting_weights(start, card)
     spec = Spec(ALGORITHM, asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
+    if has_tensorboard:
+        require_tensorboard()
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
         learner = SampleLearner(
             recipe.sources,
@@ -121,7 +122,9 @@ def train(
             threads=threads,
         )
         try:
-            return run.train(learner, every=recipe.config.every, on_progress=on_progress)
+            return run.train(
+                learner, every=recipe.config.every, on_progress=on_progress, has_tensorboard=has_tensorboard
+            )
         finally:
             learner.close()
 

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from weft.errors import InputError, MissingExtra
-from weft.policies.checkpoint import Card, load_policy
+from weft.errors import MissingExtra
+from weft.policies.checkpoint import Card
+from weft.policies.guard import fingerprint
 from weft.sim.env import QueueEnv
 from weft.sim.streams import kind_names
+from weft.training.metrics import require_tensorboard
 from weft.training.recipes import TRAILING, Recipe
 from weft.training.run import Outcome, Progress, Spec, open_run
+from weft.training.starting import starting_weights
 from weft.training.validation import Validated
 
 EVERY_MANY = 20
@@ -37,6 +40,7 @@ def card_of(recipe: Recipe, env: QueueEnv) -> Card:
             "sight": env.setup.sight._replace(forget=env.setup.rules.forget)._asdict(),
             "waits": recipe.waits,
             "narrows": recipe.narrows,
+            "fingerprint": fingerprint(env.setup.problem),
             "recipe": recipe.to_dict(),
         },
     )
@@ -51,6 +55,7 @@ def train(
     start: str | None = None,
     is_resumed: bool = False,
     threads: int = 1,
+    has_tensorboard: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
@@ -59,30 +64,35 @@ def train(
     Parameters
     ----------
     start
-        Weights to begin with: of the same features and kinds; whether the last choice idles or waits may differ.
+        Weights or policy to begin with: of the same features and kinds; whether the last choice idles or waits may differ.
     threads
         Threads that step environments of many problems; the result is the same.
+    has_tensorboard
+        Whether rows are written for TensorBoard too.
     """
     try:
-        from weft.training.graph_ppo import graph_learner
+        from weft.training.graph_ppo import graph_card, graph_learner
         from weft.training.many_validation import ManyJudge
         from weft.training.ppo import PPO
     except ImportError:
         raise MissingExtra("torch", "train", "training") from None
     spec = Spec("ppo", asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
-    weights, other = load_policy(start) if start is not None else (None, None)
+    if has_tensorboard:
+        require_tensorboard()
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
         if recipe.problems:
+            weights = starting_weights(start, graph_card(recipe))
             many = graph_learner(recipe, seed, device, weights, threads, on_notice)
             judged = Validated(many, ManyJudge(recipe), EVERY_MANY)
-            return run.train(judged, every=EVERY_MANY, on_progress=on_progress)
+            return run.train(
+                judged, every=EVERY_MANY, on_progress=on_progress, has_tensorboard=has_tensorboard
+            )
         env = QueueEnv(recipe.setup(), recipe.config.num_envs, seed)
         card = card_of(recipe, env)
-        if other is not None and (other.features != card.features or other.choices[:-1] != card.choices[:-1]):
-            raise InputError("these weights see or choose something else than the recipe", file=start)
+        weights = starting_weights(start, card)
         judge = recipe.judge(env.setup)
         rule = judge.rule_to_imitate(env.num_envs) if recipe.config.imitation_updates else None
         learner = PPO(env, recipe.config, seed=seed, device=device, rule=rule, start=weights, card=card)
         every = recipe.validation.every
         judged = Validated(learner, judge, every, trails=env if recipe.p_c == TRAILING else None)
-        return run.train(judged, every=every, on_progress=on_progress)
+        return run.train(judged, every=every, on_progress=on_progress, has_tensorboard=has_tensorboard)

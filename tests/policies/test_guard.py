@@ -1,0 +1,108 @@
+"""A policy keeps to what it was trained for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from weft.catalog import chooser
+from weft.errors import InputError
+from weft.evaluation.streams import play, run_policy
+from weft.model.cluster import Cluster
+from weft.model.problem import Problem
+from weft.model.stream import StreamCase
+from weft.policies.checkpoint import Architecture, Card
+from weft.policies.guard import Guard, fingerprint, guard_of, safe_dispatcher
+from weft.scenarios import scenario
+from weft.session import Session
+from weft.sim.env import setup_of
+
+SHAPE = Architecture(num_features=2, num_heads=1, num_choices=2)
+CARD = Card("toy", "ppo", SHAPE, ranges=((0.0, 1.0), (0.0, 0.0)))
+
+
+@pytest.fixture(scope="module")
+def case() -> StreamCase:
+    return scenario("conditional", jobs=300).stream("test", 0)
+
+
+@pytest.fixture(scope="module")
+def problem(case: StreamCase) -> Problem:
+    return case.problem
+
+
+def test_guard_leaves_a_margin_of_three_ranges_and_one_unit_at_least():
+    rows = np.array([[3.9, 0.9], [4.1, 0.0], [0.0, 1.1], [-3.1, 0.0]], np.float32)
+    assert Guard(CARD).outside(rows).tolist() == [False, True, True, True]
+
+
+def test_guard_needs_ranges():
+    assert guard_of(replace(CARD, ranges=())) is None
+    assert guard_of(CARD) is not None
+
+
+def test_fingerprint_knows_probabilities_and_arrivals_apart_from_the_world(problem: Problem):
+    other = scenario("conditional", jobs=10, p_c=0.9, gap=5).stream("train", 0).problem
+    assert fingerprint(other) == fingerprint(problem)
+
+
+def _slower(problem: Problem) -> Problem:
+    return Problem(problem.graph.replaced(work=2 * problem.graph.work), problem.cluster)
+
+
+def _heavy_elsewhere(problem: Problem) -> Problem:
+    return Problem(problem.graph.replaced(work=problem.graph.work[[0, 1, 3, 2, 5, 4]]), problem.cluster)
+
+
+def _smaller(problem: Problem) -> Problem:
+    classes = [replace(one, batch=min(one.batch, 4)) for one in problem.cluster.classes]
+    return problem.replaced(cluster=Cluster.uniform(classes, [2, 1, 1]))
+
+
+@pytest.mark.parametrize("change", [_slower, _heavy_elsewhere, _smaller])
+def test_policy_of_another_world_with_the_same_names_is_refused(case: StreamCase, change):
+    with pytest.raises(InputError, match="edges, run times or batches differ") as caught:
+        Session(replace(case, problem=change(case.problem)), "ppo")
+    assert caught.value.field == "training.fingerprint"
+
+
+@pytest.mark.parametrize("p_c", [0.0, 0.5, 1.0])
+def test_shipped_policy_is_inside_its_ranges_in_normal_streams(p_c: float):
+    case = scenario("conditional", jobs=1000, p_c=p_c).stream("test", 0)
+    assert play("ppo", case, [1, 2, 3, 4]).fallbacks.tolist() == [0, 0, 0, 0]
+
+
+def test_policy_beyond_its_ranges_leaves_the_decision_to_a_rule():
+    case = scenario("conditional", jobs=600, gap=2.0, spread=1.0, p_c=0.0).stream("test", 0)
+    learned = chooser("ppo")
+    setup = setup_of(case, learned.sight, waits=learned.waits, narrows=learned.narrows)
+    found = play("ppo", case, [1, 2])
+    assert (found.fallbacks > 0).all()
+    assert (found.fallbacks < found.decisions).all()
+    alone = run_policy(learned.policy, setup, [1, 2])
+    assert alone.fallbacks.tolist() == [0, 0]
+    assert found.trace(0) != alone.trace(0)
+
+
+def test_fallback_without_batches_is_the_oldest_job(problem: Problem):
+    classes = [replace(one, batch=1) for one in problem.cluster.classes]
+    other = problem.replaced(cluster=Cluster.uniform(classes, [2, 1, 1]))
+    assert safe_dispatcher(problem).name == "heavy-last-1"
+    assert safe_dispatcher(other).name == "fifo+wait"
+
+
+def test_session_beyond_the_ranges_warns_once_and_counts(case: StreamCase):
+    session = Session(case, "ppo")
+    for job in range(400):
+        session.arrived(job, 0.0)
+    with pytest.warns(UserWarning, match="heavy-last-1 decides there") as said:
+        starts = session.decide(2000.0).starts
+        for start in starts:
+            session.started(start.job, start.task, start.device, 2000.0)
+        for start in starts:
+            session.finished(start.job, start.task, start.device, 2010.0)
+        session.decide(2010.0)
+    assert len(said) == 1
+    assert session.num_fallbacks == 2
