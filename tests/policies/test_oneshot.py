@@ -202,3 +202,18 @@ def test_weights_are_the_name_of_a_planner(tmp_path: Path):
     card = saved_policy(tmp_path)
     found = catalog.schedule(PROBLEMS["shop"], str(card), effort=4)
     assert found.schedule.makespan == makespan(card, "shop", 4)
+
+
+def test_oneshot_also_draws_around_the_rule_for_crowded_pools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    held: list[bool] = []
+    draw = oneshot.draw_schedules
+
+    def spy(pools: object, scratch: object, scores: oneshot.Scores, *rest: object) -> None:
+        held.append(bool((scores.hold > -oneshot.NEVER).any()))
+        draw(pools, scratch, scores, *rest)
+
+    monkeypatch.setattr(oneshot, "draw_schedules", spy)
+    OneShot(str(saved_policy(tmp_path))).plan(PROBLEMS["queries"], limit=Limit(effort=1 + 5 * oneshot.CHUNK))
+    assert held == [True, True, True, False, True]

@@ -41,6 +41,8 @@ CHUNK = 16
 """Schedules between two looks at the clock."""
 TOLERANCE = 0.35
 """How far the mean of a feature may lie beyond its range in training; features are ratios, most within 0..1."""
+OTHER_SHARPNESS, NEVER = 80.0, 30.0
+"""Where tasks may hold, every fourth batch is drawn around a rule that lets others overtake."""
 FRESH_LIMIT = 2000
 """Above so many tasks with transfers, noise is drawn once per task."""
 
@@ -215,6 +217,13 @@ class _Ordering:
         hold = found.hold if can_hold(decoder.a) else np.zeros(0)
         self.decoder, self.policy = decoder, policy
         self.scores = Scores(found.logit, hold, np.zeros((0, 0)), 0.0, view.group)
+        self.other = self._overtaking(problem) if len(hold) else self.scores
+
+    def _overtaking(self, problem: Problem) -> Scores:
+        """The rule for crowded pools as scores: area counts, nobody holds."""
+        priority = RULES["cp-area"].priority(Features(problem, self.decoder.a))
+        logit = OTHER_SHARPNESS * priority / (float(np.abs(priority).max()) or 1.0)
+        return self.scores._replace(logit=logit, hold=np.full(len(logit), -NEVER))
 
     def best(self, seed: int, limit: Limit) -> tuple[Schedule, int]:
         """The best schedule, and of how many."""
@@ -223,7 +232,8 @@ class _Ordering:
         state = new_state(seed)
         for k, size in enumerate(_chunks(limit)):
             drawn = new_drawn(size, *decoder.a.run.shape, has_gradients=False)
-            scores = _sharpened(self.scores, self.policy, k)
+            scores = self.other if k % 4 == 3 else self.scores
+            scores = _sharpened(scores, self.policy, k)
             draw_schedules(decoder.pools, decoder.scratch, scores, self.policy.by_list, state, drawn)
             count += size
             found = decoder.placed(drawn.start, drawn.device)
