@@ -81,7 +81,7 @@ PLANNERS: dict[str, Entry] = {
     "ratio": Entry("weft.schedulers.rules:ratio", "smallest share of the work left first; best one-line job-shop rule"),
     "tabu": Entry("weft.schedulers.tabu:Tabu", "tabu search on device orders; job shops, tasks with given devices", True),
     "search": Entry("weft.schedulers.search:Search", "improves priorities, devices and copies until the limit", True),
-    "exact": Entry("weft.schedulers.exact:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True),
+    "exact": Entry("weft.schedulers.exact:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True, ("oneshot+search",)),
     "oneshot": Entry("weft.policies.oneshot:OneShot", "learned priorities and devices in one pass, best of --samples draws"),
     "oneshot+search": Entry("weft.policies.oneshot:OneShotSearch", "oneshot, then tabu or local search from its best", True),
     "auto": Entry("weft.schedulers.auto:Auto", "the best of all of these for the time there is", True, ("oneshot",)),

@@ -7,16 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from policies.planners import PROBLEMS, saved_policy
+from policies.planners import ALONE, PROBLEMS, saved_policy
 
 from weft import catalog
 from weft.errors import InputError
+from weft.io.clusters import builtin_cluster
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
 from weft.model.validate import validate
 from weft.policies import oneshot
 from weft.policies.encoder import TaskScores
 from weft.policies.oneshot import OneShot, OneShotSearch
+from weft.policies.task_view import view_of
 from weft.schedulers.base import Limit
 from weft.schedulers.rules import RULES, Decoder, Features
 
@@ -101,6 +105,59 @@ def test_oneshot_with_scores_that_are_not_numbers_lets_the_best_rule_stand_in(
     assert oneshot.load(str(card)).fallbacks == 2
 
 
+def with_ranges(card: Path, low: float, high: float) -> Path:
+    document = json.loads(card.read_text())
+    document["ranges"] = [[low, high]] * len(document["features"])
+    card.write_text(json.dumps(document))
+    return card
+
+
+@EVERY
+def test_oneshot_far_from_its_training_lets_the_best_rule_stand_in(kind: str, tmp_path: Path):
+    card = with_ranges(saved_policy(tmp_path), 3.0, 4.0)
+    problem, planner = PROBLEMS[kind], OneShot(str(card))
+    decoder = Decoder(problem)
+    features = Features(problem, decoder.a)
+    rules = [decoder.schedule(mix.priority(features), mix.decoder).makespan for mix in RULES.values()]
+    assert planner.plan(problem).makespan <= min(rules)
+    assert "small was trained on no such problems (duration, head" in planner.note
+    assert planner.note.endswith("stood in (problem 1 of this process)")
+    assert oneshot.load(str(card)).fallbacks == 1
+
+
+@EVERY
+def test_oneshot_near_its_training_plans_itself(kind: str, tmp_path: Path):
+    planner = OneShot(str(with_ranges(saved_policy(tmp_path), 0.3, 0.8)))
+    planner.plan(PROBLEMS[kind], limit=Limit(effort=2))
+    assert planner.note == "small, best of 2"
+
+
+LARGER = {
+    "shop": Problem(jobshop(60, 25, seed=1), jobshop_cluster(25), ALONE),
+    "operators": Problem(generate("opgraph-layered", 1500, seed=1), opgraph_cluster(), ALONE),
+    "queries": Problem(tpch_like(120, seed=1), tpch_cluster(), ALONE),
+    "workflow": Problem(generate("mosaic", 3000, seed=1), builtin_cluster("gpu-mix-16")),
+    "gathering": Problem(
+        TaskGraph(np.arange(1.0, 400.0), np.arange(398), np.full(398, 398), 1e6), builtin_cluster("gpu-mix-8")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LARGER)
+def test_shipped_weights_take_problems_larger_than_those_of_the_training(kind: str):
+    decoder = Decoder(LARGER[kind])
+    policy = oneshot.load(oneshot.shipped(decoder))
+    assert policy.outside(view_of(decoder.a, has_pairs=decoder.by_finish)) == ()
+
+
+def test_shipped_weights_know_no_tasks_that_fill_a_device():
+    device = DeviceClass("node", slots=4)
+    graph = TaskGraph(np.ones(6), [0, 1, 2], [3, 4, 5], 1e6, slots=4)
+    planner = OneShot()
+    planner.plan(Problem(graph, Cluster.uniform([device], [2], bandwidth=1e6)))
+    assert "workflows-oneshot was trained on no such problems (demand)" in planner.note
+
+
 def test_oneshot_refuses_weights_of_another_feature_version(tmp_path: Path):
     card = saved_policy(tmp_path, version="tasks/2")
     with pytest.raises(InputError, match="features 'tasks/2', this weft has 'tasks/1'"):
@@ -145,3 +202,18 @@ def test_weights_are_the_name_of_a_planner(tmp_path: Path):
     card = saved_policy(tmp_path)
     found = catalog.schedule(PROBLEMS["shop"], str(card), effort=4)
     assert found.schedule.makespan == makespan(card, "shop", 4)
+
+
+def test_oneshot_also_draws_around_the_rule_for_crowded_pools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    held: list[bool] = []
+    draw = oneshot.draw_schedules
+
+    def spy(pools: object, scratch: object, scores: oneshot.Scores, *rest: object) -> None:
+        held.append(bool((scores.hold > -oneshot.NEVER).any()))
+        draw(pools, scratch, scores, *rest)
+
+    monkeypatch.setattr(oneshot, "draw_schedules", spy)
+    OneShot(str(saved_policy(tmp_path))).plan(PROBLEMS["queries"], limit=Limit(effort=1 + 5 * oneshot.CHUNK))
+    assert held == [True, True, True, False, True]

@@ -12,6 +12,7 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate
 from weft.model.problem import Problem
 from weft.policies import encoder as encoder_module
+from weft.policies import topoformer as topoformer_module
 from weft.policies.checkpoint import Card, load_policy, save_policy
 from weft.policies.encoder import Encoder, lists_of, pooled_lists, relation_table, resource_lists
 from weft.policies.encoder_shape import DEFAULT_HEADS, PAPER_RELATIONS, RELATIONS, EncoderShape
@@ -101,6 +102,47 @@ def test_pooled_relations_are_exact_where_every_level_has_one_task(monkeypatch: 
     monkeypatch.setattr(encoder_module, "DENSE_LIMIT", 0)
     pooled = scores.scores(view(chain))
     np.testing.assert_allclose(pooled.logit, exact.logit, atol=1e-5)
+
+
+def test_pooled_encoder_agrees_with_torch_on_a_large_graph():
+    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", 2.0)], [4, 4], bandwidth=1e9)
+    found = view(Problem(generate("layered", 2100, seed=1), cluster))
+    net = random_net(NETS["default"])
+    with torch.no_grad():
+        score, bias = net(batch_of([found], net.shape, CPU))
+    wanted = Encoder(net.weights(), net.shape).scores(found)
+    np.testing.assert_allclose(score[0, :2100, 0], wanted.logit, atol=1e-5)
+    np.testing.assert_allclose(bias[0, :2100], wanted.bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", NETS)
+def test_pooled_batch_agrees_with_the_encoder_and_does_not_leak(shape: str, monkeypatch: pytest.MonkeyPatch):
+    for module in (encoder_module, topoformer_module):
+        monkeypatch.setattr(module, "DENSE_LIMIT", 0)
+    net = random_net(NETS[shape])
+    scores = Encoder(net.weights(), net.shape)
+    for (score, bias), kind in zip(torch_scores(net, list(PROBLEMS)), PROBLEMS, strict=True):
+        wanted = scores.scores(view(PROBLEMS[kind]))
+        np.testing.assert_allclose(score, np.stack([wanted.logit, wanted.hold], 1), atol=1e-5)
+        np.testing.assert_allclose(bias, wanted.bias, atol=1e-5)
+
+
+def test_pooled_attention_has_the_gradient_of_the_tables_on_a_chain(monkeypatch: pytest.MonkeyPatch):
+    chain = Problem(generate("chain", 20, seed=1), Cluster.uniform([DeviceClass("cpu")], [1]))
+    gradients = []
+    for limit in (2000, 0):
+        monkeypatch.setattr(topoformer_module, "DENSE_LIMIT", limit)
+        net = random_net(NETS["default"])
+        net(batch_of([view(chain)], net.shape, CPU))[0][0, :20].square().sum().backward()
+        gradients.append([p.grad for p in net.parameters() if p.grad is not None])
+    for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two, atol=1e-3, rtol=1e-3)
+
+
+def test_large_graphs_and_others_share_no_batch(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(topoformer_module, "DENSE_LIMIT", 20)
+    with pytest.raises(InputError, match="on one side of 20 tasks in a batch, got 14 and 30"):
+        batch_of([view(PROBLEMS[kind]) for kind in ("workflow", "operators")], NETS["default"], CPU)
 
 
 @pytest.mark.parametrize("name", RELATIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,13 +16,14 @@ from weft.io.clusters import builtin_cluster
 from weft.io.jssp import job_shop_problem
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate, tpch_cluster, tpch_like
-from weft.model.graph import TaskGraph
+from weft.model.graph import Ints, TaskGraph
 from weft.model.problem import Job, Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.base import Limit
-from weft.schedulers.exact import MOST_CHOICES, Exact
+from weft.schedulers.exact import MOST_CHOICES, Exact, Program
 from weft.schedulers.listing import Heft, ListPlanner, Random
+from weft.schedulers.tabu import Tabu
 
 FT06 = (
     "2 1 0 3 1 6 3 7 5 3 4 6",
@@ -263,3 +265,56 @@ def test_exact_plans_nothing_for_no_tasks():
     exact = Exact()
     assert len(plan(exact, Problem(TaskGraph(np.zeros(0)), ONE))) == 0
     assert exact.is_proven
+
+
+class Given:
+    """A planner that has its schedule already, of a problem without copies."""
+
+    name = "given"
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+
+    def supports(self, problem: Problem) -> str | None:
+        return None
+
+    def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
+        assert not problem.objective.copies
+        return replace(self.schedule, problem=problem)
+
+
+def test_exact_takes_the_schedule_of_its_first_planner_as_hint_and_horizon(monkeypatch: pytest.MonkeyPatch):
+    problem = job_shop_problem(*tables(10, 8), "shop")
+    better = Tabu().plan(problem, limit=Limit(effort=3000))
+    seen: list[tuple[float, int]] = []
+    hint = Program.hint
+    monkeypatch.setattr(
+        Program,
+        "hint",
+        lambda self, plan: (seen.append((plan.makespan, self.case.horizon)), hint(self, plan)),
+    )
+    found = Exact(Given(better)).plan(problem, limit=Limit(effort=1))
+    assert seen == [(better.makespan, better.makespan)]
+    assert found.makespan <= better.makespan
+
+
+def test_exact_is_not_worse_for_a_poor_first_planner():
+    problem = gpus("layered", 20, 5, 1.0)
+    poor = Random().plan(problem)
+    assert plan(Exact(Given(poor)), problem, 1).makespan <= Heft().plan(problem).makespan
+
+
+@pytest.mark.parametrize("kind", ["layered", "fork-join"])
+def test_exact_of_the_catalog_starts_from_the_one_shot_search(kind: str):
+    problem = gpus(kind, 25, 5, 1.0)
+    alone = problem.replaced(objective=replace(problem.objective, copies=False))
+    start = catalog.schedule(alone, "oneshot+search", effort=300).schedule
+    found = catalog.schedule(problem, "exact", effort=300).schedule
+    assert validate(found) == ()
+    assert found.makespan <= start.makespan
+
+
+def tables(num_jobs: int, num_machines: int) -> tuple[Ints, Ints]:
+    rng = np.random.default_rng(7)
+    machines = rng.permuted(np.tile(np.arange(num_machines), (num_jobs, 1)), axis=1)
+    return machines, rng.integers(1, 100, machines.shape)

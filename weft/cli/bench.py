@@ -31,7 +31,7 @@ SAMPLE = 0.1
 FEW = 20
 """Up to so many instances are listed one by one."""
 BEST_KNOWN, LOWER_BOUND = "best known", "lower bound"
-PREFERRED = {"tpch": ("cp-wait", "heft")}
+PREFERRED = {"tpch": ("cp-wait", "heft"), "onnx": ("cp", "heft")}
 JOB_SHOP = ("mwkr", "heft")
 """The default scheduler is the first of these there is."""
 SCHEMA = "weft/bench-rows/1"

@@ -1,4 +1,4 @@
-"""Named benchmark sets: classical job shops, the paper's random job shops, TPC-H stage graphs.
+"""Named benchmark sets: classical job shops, the paper's random job shops, TPC-H stage graphs, models.
 
 Taillard's instances are made from their published seeds, the others come from a package installed
 for the benchmark or from a folder the user names. Instances are made one at a time, on use.
@@ -35,7 +35,7 @@ FAMILIES = {
 }
 """Job-shop sets numbered from 1: prefix, number of instances, digits."""
 OTHER_NAMES = {"fisher": ("ft06", "ft10", "ft20"), "adams": ("abz5", "abz6", "abz7", "abz8", "abz9")}
-NAMES = (*FAMILIES, *OTHER_NAMES, "tpch", "jobshop-paper")
+NAMES = (*FAMILIES, *OTHER_NAMES, "tpch", "jobshop-paper", "onnx")
 
 TPCH_SLOTS = 6000
 
@@ -106,6 +106,8 @@ def suite(name: str, data: str | Path | None = None) -> Suite:
                 "tpch needs a folder with tpch_stages.json and tpch_*_sets.json: --data DIR", field="data"
             )
         return tpch(folder)
+    if name == "onnx":
+        return importlib.import_module("weft.evaluation.models").onnx_models(folder)
     if name == "jobshop-paper":
         return Suite(name, {key: functools.partial(_paper_instance, key) for key in _paper_names()})
     names = _family_names(name)

@@ -193,6 +193,12 @@ def _dress_opgraph(name: str, size: int, edges: Edges, seed: int, knobs: Knobs) 
     )
 
 
+def as_opgraph(graph: TaskGraph, seed: int = 0) -> TaskGraph:
+    """The tasks and edges of a graph with run times and types drawn as for generated operator graphs."""
+    edges = graph.sources.astype(np.int64), graph.targets.astype(np.int64)
+    return _dress_opgraph(graph.name, graph.num_tasks, edges, seed, Knobs()).with_names(graph.names)
+
+
 def _only(duration: Floats, column: Ints, num_columns: int) -> Floats:
     """Run times that are finite in one column per task."""
     times = np.full((len(duration), num_columns), np.inf)

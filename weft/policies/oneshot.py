@@ -20,7 +20,7 @@ from weft.model.schedule import Schedule
 from weft.policies.checkpoint import Card, load_policy
 from weft.policies.encoder import Encoder, TaskScores
 from weft.policies.encoder_shape import EncoderShape
-from weft.policies.task_view import VERSION, TaskView, view_of
+from weft.policies.task_view import FEATURES, VERSION, TaskView, view_of
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.schedulers.listing import Heft
 from weft.schedulers.rules import RULES, Decoder, Features
@@ -39,6 +39,10 @@ EFFORT = 4000
 """Schedules and moves of ``oneshot+search`` without a limit."""
 CHUNK = 16
 """Schedules between two looks at the clock."""
+TOLERANCE = 0.35
+"""How far the mean of a feature may lie beyond its range in training; features are ratios, most within 0..1."""
+OTHER_SHARPNESS, NEVER = 80.0, 30.0
+"""Where tasks may hold, every fourth batch is drawn around a rule that lets others overtake."""
 FRESH_LIMIT = 2000
 """Above so many tasks with transfers, noise is drawn once per task."""
 
@@ -56,7 +60,16 @@ class Policy:
     sharpness: tuple[float, ...]
     """Factors on the logits of the drawn schedules, in turn."""
     fallbacks: int = field(default=0)
-    """Problems on which a rule stood in, because scores were not finite."""
+    """Problems on which a rule stood in: unlike those of the training, or scores that are not finite."""
+
+    def outside(self, view: TaskView) -> tuple[str, ...]:
+        """Features whose mean over the tasks is far from all that the training saw."""
+        if not self.card.ranges:
+            return ()
+        low, high = np.array(self.card.ranges).T
+        mean = view.features.mean(axis=0)
+        is_outside = (mean < low - TOLERANCE) | (mean > high + TOLERANCE)
+        return tuple(FEATURES[k] for k in np.flatnonzero(is_outside))
 
 
 @cache
@@ -138,26 +151,28 @@ class OneShot:
             return decoder.schedule(np.zeros(0))
         policy = load(self.weights or shipped(decoder))
         view = view_of(decoder.a, has_pairs=decoder.by_finish)
+        strange = policy.outside(view)
+        if strange:
+            reason = f"{policy.card.name} was trained on no such problems ({', '.join(strange)})"
+            return self._stand_in(problem, decoder, policy, reason)
         with np.errstate(all="ignore"):
             found = policy.encoder.scores(view)
         if not all(np.isfinite(column).all() for column in found):
-            return self._stand_in(problem, decoder, policy)
+            reason = f"the scores of {policy.card.name} are not finite"
+            return self._stand_in(problem, decoder, policy, reason)
         draw = _Placing if decoder.by_finish else _Ordering
         best, count = draw(problem, decoder, policy, view, found).best(seed, limit)
         self.note = f"{policy.card.name}, best of {count}"
         return best
 
-    def _stand_in(self, problem: Problem, decoder: Decoder, policy: Policy) -> Schedule:
+    def _stand_in(self, problem: Problem, decoder: Decoder, policy: Policy, reason: str) -> Schedule:
         """The best rule, where the scores are of no use."""
         policy.fallbacks += 1
         features = Features(problem, decoder.a)
         plans = {mix.name: decoder.schedule(mix.priority(features), mix.decoder) for mix in RULES.values()}
         plans["heft"] = Heft().plan(problem)
         winner = min(plans, key=lambda name: plans[name].makespan)
-        self.note = (
-            f"the scores of {policy.card.name} are not finite: {winner} stood in (problem {policy.fallbacks} "
-            "of this process)"
-        )
+        self.note = f"{reason}: {winner} stood in (problem {policy.fallbacks} of this process)"
         return plans[winner]
 
 
@@ -202,6 +217,13 @@ class _Ordering:
         hold = found.hold if can_hold(decoder.a) else np.zeros(0)
         self.decoder, self.policy = decoder, policy
         self.scores = Scores(found.logit, hold, np.zeros((0, 0)), 0.0, view.group)
+        self.other = self._overtaking(problem) if len(hold) else self.scores
+
+    def _overtaking(self, problem: Problem) -> Scores:
+        """The rule for crowded pools as scores: area counts, nobody holds."""
+        priority = RULES["cp-area"].priority(Features(problem, self.decoder.a))
+        logit = OTHER_SHARPNESS * priority / (float(np.abs(priority).max()) or 1.0)
+        return self.scores._replace(logit=logit, hold=np.full(len(logit), -NEVER))
 
     def best(self, seed: int, limit: Limit) -> tuple[Schedule, int]:
         """The best schedule, and of how many."""
@@ -210,7 +232,8 @@ class _Ordering:
         state = new_state(seed)
         for k, size in enumerate(_chunks(limit)):
             drawn = new_drawn(size, *decoder.a.run.shape, has_gradients=False)
-            scores = _sharpened(self.scores, self.policy, k)
+            scores = self.other if k % 4 == 3 else self.scores
+            scores = _sharpened(scores, self.policy, k)
             draw_schedules(decoder.pools, decoder.scratch, scores, self.policy.by_list, state, drawn)
             count += size
             found = decoder.placed(drawn.start, drawn.device)

@@ -1,7 +1,8 @@
 """The encoder that is trained: masked attention over the relations of task graphs, in torch.
 
 After Gagrani et al. (2022): every head looks along one relation of the graph. Graphs of different
-sizes are padded into one batch; a padded task is nobody's neighbour. The tensors and their names
+sizes are padded into one batch; a padded task is nobody's neighbour. Graphs above ``DENSE_LIMIT`` tasks
+look along edges and at pooled tokens instead of tables. The tensors and their names
 are those of :class:`weft.policies.encoder_shape.EncoderShape`, so that
 :class:`weft.policies.encoder.Encoder` scores the same from the saved file.
 """
@@ -18,7 +19,7 @@ from torch.nn import functional
 
 from weft.errors import InputError
 from weft.policies.checkpoint import Weights, check_weights
-from weft.policies.encoder import one_hot
+from weft.policies.encoder import one_hot, pooled_lists
 from weft.policies.encoder_shape import EncoderShape
 from weft.policies.task_view import DENSE_LIMIT, TaskView
 from weft.policies.tensors import Array
@@ -39,22 +40,38 @@ class Graphs(NamedTuple):
     is_reduced: Tensor  # (B, N, N) edges of the transitive reduction
 
 
-def batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.device) -> Graphs:
-    """Pad views into one batch."""
-    most = max(view.num_tasks for view in views)
+class Looks(NamedTuple):
+    """Who looks at whom in a batch of large graphs; tasks are numbered through the batch, padding included."""
+
+    row: Tensor  # (num_pairs,) the task that looks
+    column: Tensor  # (num_pairs,) the task or token it looks at
+    pool: Tensor  # (B * N,) token of a task, the last for padding; (0,): columns are tasks
+    members: Tensor  # (num_tokens,) tasks of a token; (0,): columns are tasks
+
+
+class LargeGraphs(NamedTuple):
+    """A batch of views too large for tables, padded."""
+
+    inputs: Tensor  # (B, N, num_features + num_types)
+    pairs: Tensor  # (B, N, C, num_pair_features)
+    looks: dict[str, Looks]
+
+
+def batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.device) -> Graphs | LargeGraphs:
+    """Pad views into one batch; large graphs and others cannot share one."""
+    most, least = (choose(view.num_tasks for view in views) for choose in (max, min))
+    if least <= DENSE_LIMIT < most:
+        raise InputError(
+            f"expected graphs on one side of {DENSE_LIMIT} tasks in a batch, got {least} and {most}"
+        )
     if most > DENSE_LIMIT:
-        raise InputError(f"expected graphs of at most {DENSE_LIMIT} tasks to train on, got {most}")
-    size = (len(views), -(-most // EVEN) * EVEN)
-    num_classes = max(view.pairs.shape[1] for view in views)
-    inputs = np.zeros((*size, shape.num_inputs), np.float32)
-    pairs = np.zeros((*size, num_classes, shape.num_pair_features), np.float32)
+        return large_batch_of(views, shape, device)
+    inputs, pairs, size = _padded(views, shape)
     is_task = np.zeros(size, np.bool_)
     resource = np.full(size, -1)
     tables = np.zeros((3, *size, size[1]), np.bool_)
     for b, view in enumerate(views):
         n = view.num_tasks
-        inputs[b, :n] = np.concatenate([view.features, one_hot(view, shape.num_types)], axis=1)
-        pairs[b, :n, : view.pairs.shape[1]] = view.pairs
         is_task[b, :n], resource[b, :n] = True, view.resource
         source = np.repeat(np.arange(n), np.diff(view.succ_ptr))
         tables[0, b, :n, :n] = view.reach
@@ -62,6 +79,74 @@ def batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.devic
         tables[2, b, source[view.is_reduced], view.succ[view.is_reduced]] = True
     arrays = (inputs, pairs, is_task, resource, *tables)
     return Graphs(*(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays))
+
+
+def _padded(views: Sequence[TaskView], shape: EncoderShape) -> tuple[Array, Array, tuple[int, int]]:
+    """Inputs and pairs of all views, and how many graphs of how many rows they are."""
+    size = (len(views), -(-max(view.num_tasks for view in views) // EVEN) * EVEN)
+    num_classes = max(view.pairs.shape[1] for view in views)
+    inputs = np.zeros((*size, shape.num_inputs), np.float32)
+    pairs = np.zeros((*size, num_classes, shape.num_pair_features), np.float32)
+    for b, view in enumerate(views):
+        n = view.num_tasks
+        inputs[b, :n] = np.concatenate([view.features, one_hot(view, shape.num_types)], axis=1)
+        pairs[b, :n, : view.pairs.shape[1]] = view.pairs
+    return inputs, pairs, size
+
+
+def large_batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.device) -> LargeGraphs:
+    """Pad views into one batch, relations as lists."""
+    inputs, pairs, size = _padded(views, shape)
+    looks = {name: _looks(views, name, size[1], device) for name in dict.fromkeys(shape.heads)}
+    on_device = [torch.from_numpy(array).to(device, non_blocking=True) for array in (inputs, pairs)]
+    return LargeGraphs(on_device[0], on_device[1], looks)
+
+
+def _looks(views: Sequence[TaskView], name: str, size: int, device: torch.device) -> Looks:
+    """One relation of all views; the tokens of a graph follow those of the graph before."""
+    rows, columns, pools, num_tokens = [], [], [], 0
+    for b, view in enumerate(views):
+        lists = pooled_lists(view, name)
+        rows.append(b * size + np.repeat(np.arange(view.num_tasks), np.diff(lists.pointer)))
+        columns.append(lists.columns + (num_tokens if len(lists.pool) else b * size))
+        if len(lists.pool):
+            pools.append(np.pad(lists.pool + num_tokens, (0, size - view.num_tasks), constant_values=-1))
+            num_tokens += 1 + max(int(lists.pool.max()), int(lists.columns.max(initial=0)))
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    pool = np.concatenate(pools) if pools else np.zeros(0, np.int64)
+    pool = np.where(pool < 0, num_tokens, pool)
+    count = np.bincount(pool, minlength=num_tokens + 1) if pools else np.zeros(0, np.int64)
+    if pools:
+        some = count[column] > 0
+        row, column = row[some], column[some]
+    arrays = (row, column, pool, count.astype(np.float32))
+    return Looks(*(torch.from_numpy(array).to(device) for array in arrays))
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, looks: Looks) -> Tensor:
+    """Attention of some heads along lists (B, H, N, w), with a null key of score 0 and value 0."""
+    shape = query.shape
+    q, k, v = (
+        x.transpose(0, 1).reshape(shape[1], -1, shape[3]) for x in (query, key, value)
+    )  # (H, B * N, w)
+    k, size = _pooled(k, looks)
+    v, _ = _pooled(v, looks)
+    score = (q[:, looks.row] * k[:, looks.column]).sum(-1) * shape[3] ** -0.5 + size[looks.column]
+    at = looks.row.expand(len(q), -1)
+    greatest = torch.zeros(q.shape[:2], device=q.device).scatter_reduce(1, at, score.detach(), "amax")
+    weight = (score - greatest.gather(1, at)).exp()
+    total = (-greatest).exp().scatter_add(1, at, weight)
+    found = torch.zeros_like(q).index_add(1, looks.row, weight.unsqueeze(-1) * v[:, looks.column])
+    return (found / total.unsqueeze(-1)).view(shape[1], shape[0], shape[2], shape[3]).transpose(0, 1)
+
+
+def _pooled(x: Tensor, looks: Looks) -> tuple[Tensor, Tensor]:
+    """Means over the tasks of every token, and the logarithm of how many they are; tasks as they are."""
+    if not len(looks.pool):
+        return x, torch.zeros(x.shape[1], device=x.device)
+    some = looks.members.clamp(min=1.0)
+    total = torch.zeros(len(x), len(some), x.shape[2], device=x.device).index_add(1, looks.pool, x)
+    return total / some.unsqueeze(-1), some.log()
 
 
 def relation(graphs: Graphs, name: str) -> Tensor:
@@ -97,25 +182,36 @@ class Layer(nn.Module):
         self.up = _affine(shape.width, shape.hidden)
         self.down = _affine(shape.hidden, shape.width)
 
-    def forward(self, hidden: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
+    def forward(self, hidden: Tensor, masks: Mapping[str, Tensor | Looks]) -> Tensor:
         """The next hidden states (B, N, width)."""
         hidden = hidden + self.out(self._attention(self.before(hidden), masks))
         return hidden + self.down(functional.gelu(self.up(self.between(hidden)), approximate="tanh"))
 
-    def _attention(self, hidden: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
+    def _attention(self, hidden: Tensor, masks: Mapping[str, Tensor | Looks]) -> Tensor:
         batch, size, width = hidden.shape
         mixed = self.mix(hidden).view(batch, size, 3, len(self.heads), -1).permute(2, 0, 3, 1, 4)
         query = mixed[0]  # (B, H, N, w)
         key, value = functional.pad(mixed[1:], (0, 0, 0, EVEN))  # zeros behind: the null key
         parts: list[Tensor] = []
         for name, where in _grouped(self.heads):
+            mask = masks[name]
+            if isinstance(mask, Looks):
+                parts.append(attend(query[:, where], mixed[1][:, where], mixed[2][:, where], mask))
+                continue
             found = functional.scaled_dot_product_attention(
-                query[:, where], key[:, where], value[:, where], attn_mask=masks[name]
+                query[:, where], key[:, where], value[:, where], attn_mask=mask
             )
             parts.append(found)
         order = [h for _, where in _grouped(self.heads) for h in where]
         together = torch.cat(parts, 1)[:, np.argsort(order).tolist()]
         return together.transpose(1, 2).reshape(batch, size, width)
+
+
+def _masks(graphs: Graphs, heads: Sequence[str]) -> dict[str, Tensor]:
+    """Tables of all relations with the null key behind."""
+    null = torch.zeros_like(graphs.is_task[:, :1, None]).expand(-1, graphs.is_task.shape[1], EVEN).clone()
+    null[:, :, 0] = True
+    return {name: torch.cat([relation(graphs, name), null], 2).unsqueeze(1) for name in dict.fromkeys(heads)}
 
 
 def _grouped(heads: Sequence[str]) -> list[tuple[str, list[int]]]:
@@ -158,14 +254,10 @@ class Topoformer(nn.Module):
             gain = 0.1 if name in ("score.weight", "pair") else 1.0
             tensor.copy_(torch.randn(tensor.shape, generator=generator) * gain * tensor.shape[1] ** -0.5)
 
-    def forward(self, graphs: Graphs) -> tuple[Tensor, Tensor]:
+    def forward(self, graphs: Graphs | LargeGraphs) -> tuple[Tensor, Tensor]:
         """Logits and log-odds of holding (B, N, 2), and biases (B, N, C)."""
-        null = torch.zeros_like(graphs.is_task[:, :1, None]).expand(-1, graphs.is_task.shape[1], EVEN).clone()
-        null[:, :, 0] = True
-        masks = {
-            name: torch.cat([relation(graphs, name), null], 2).unsqueeze(1)
-            for name in dict.fromkeys(self.shape.heads)
-        }
+        masks: Mapping[str, Tensor | Looks]
+        masks = graphs.looks if isinstance(graphs, LargeGraphs) else _masks(graphs, self.shape.heads)
         hidden = self.embed(graphs.inputs)
         for layer in self.layers:
             hidden = layer(hidden, masks)

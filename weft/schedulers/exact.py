@@ -22,8 +22,8 @@ from weft.model.bounds import Bound
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
-from weft.schedulers.base import Limit, refuse_unplannable
-from weft.schedulers.listing import Cpop, Heft, Lookahead, MinMin, Peft, Perturbed
+from weft.schedulers.base import Limit, Planner, refuse_unplannable
+from weft.schedulers.starts import cheap_plans
 from weft.schedulers.ticks import Answer, Case, decode, make_pools, whole_units
 from weft.sim.arrays import SLOTS, Arrays, compile_problem
 
@@ -57,6 +57,8 @@ class Exact:
     tasks.
     """
 
+    first: Planner | None = None
+    """Another planner whose schedule may be the start, beside those of the cheap ones."""
     start: Schedule | None = None
     """Schedule without copies to improve on; None: the best of the cheap planners."""
     deadlines: bool = True
@@ -90,7 +92,7 @@ class Exact:
         """The best schedule without copies found within the limit, with the bound proven for it."""
         _solver()
         limit = limit or Limit()
-        start = self._checked(problem) if self.start else _cheap_plan(problem, seed, limit, self.deadlines)
+        start = self._checked(problem) if self.start else self._cheap(problem, seed, limit)
         if start.makespan == 0:
             return self._report(start, Bound(0.0, "cp-sat", copies=False), 0.0)
         if limit.left() <= 0:
@@ -112,6 +114,10 @@ class Exact:
         if broken:
             raise InputError(f"expected a valid schedule, got: {broken[0]}", field="start")
         return start
+
+    def _cheap(self, problem: Problem, seed: int, limit: Limit) -> Schedule:
+        plans = cheap_plans(problem, self.first, seed, limit)
+        return min(plans, key=lambda plan: (plan.misses if self.deadlines else 0, plan.makespan))
 
     def _parameters(self, seed: int, limit: Limit) -> dict[str, float]:
         shared = {"random_seed": seed % 2**31}
@@ -175,14 +181,6 @@ def _refuse_solver() -> str | None:
     except InputError as error:
         return error.message
     return None
-
-
-def _cheap_plan(problem: Problem, seed: int, limit: Limit, deadlines: bool) -> Schedule:
-    """The best of the cheap planners without copies; one that meets the deadlines if asked for."""
-    planners = (Heft(), Cpop(), Peft(), Lookahead(), MinMin(), Perturbed())
-    few = Limit(effort=min(Perturbed.effort, limit.effort or Perturbed.effort))
-    plans = [planner.plan(problem, seed=seed, limit=few) for planner in planners]
-    return min(plans, key=lambda plan: (plan.misses if deadlines else 0, plan.makespan))
 
 
 def _too_large(a: Arrays) -> str | None:

@@ -22,7 +22,7 @@ from weft.model.graph import Floats
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.task_view import FEATURES, VERSION
 from weft.policies.tensors import Array
-from weft.policies.topoformer import Graphs, Topoformer, batch_of
+from weft.policies.topoformer import Graphs, LargeGraphs, Topoformer, batch_of
 from weft.sim.decode import decode_list, new_scratch, pools_of
 from weft.sim.placing import draw_placements
 from weft.sim.planning import list_order, place_all
@@ -161,7 +161,7 @@ class SampleLearner:
         self._feed = Feed(sources, seed, config.groups, config.graphs, workers)
         self._threads = ThreadPoolExecutor(threads or os.cpu_count() or 1)
         self._ranges = np.repeat([[np.inf], [-np.inf]], len(FEATURES), 1)  # (2, num_features)
-        self._batch: tuple[int, list[Group], list[Graphs]] = (-1, [], [])
+        self._batch: tuple[int, list[Group], list[Graphs | LargeGraphs]] = (-1, [], [])
         self._held_out: list[Group] = []
         self._score = np.full(2, np.nan)  # (2,) percent above the bound: greedy, best of a few
         self.update = 0
@@ -207,7 +207,7 @@ class SampleLearner:
             self.update += 1
             return self._row(pulls, norm, rate)
 
-    def _problems(self, number: int) -> tuple[list[Group], list[Graphs]]:
+    def _problems(self, number: int) -> tuple[list[Group], list[Graphs | LargeGraphs]]:
         """The groups of a batch and the same for the net, laid out once for all updates that share them."""
         if self._batch[0] != number:
             groups = self._feed.batch(number)
@@ -218,7 +218,7 @@ class SampleLearner:
             self._batch = (number, groups, [self.graphs(group) for group in groups])
         return self._batch[1:]
 
-    def graphs(self, group: Group) -> Graphs:
+    def graphs(self, group: Group) -> Graphs | LargeGraphs:
         """A group as the net takes it."""
         return batch_of([instance.view for instance in group], self.config.shape, self._device)
 
