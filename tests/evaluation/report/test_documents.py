@@ -26,6 +26,14 @@ def test_compare_is_a_frame_over_files(tmp_path: Path):
     assert (frame.schedulers, frame.num_samples, frame.baseline) == (("heft", "peft"), 2, "heft")
 
 
+def test_compare_remembers_who_broke_a_rule(tmp_path: Path):
+    rows = [{**row, "valid": row["scheduler"] == "heft"} for row in compared(heft=2.0, peft=1.0)]
+    frame = gather([write(tmp_path / "c.json", schema="weft/compare/1", rows=rows)]).frames[0]
+    assert {name: str(breach) for name, breach in frame.breaches.items()} == {
+        "peft": "broke a rule on 2 of 2"
+    }
+
+
 def test_bench_documents_over_the_same_instances_are_one_frame(tmp_path: Path):
     rows = [{"instance": "ta01", "makespan": 10}, {"instance": "ta02", "makespan": 12}]
     paths = [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from report_examples import example_frame
+from dataclasses import replace
 
+import numpy as np
+from report_examples import example_config, example_frame, example_rows
+
+from weft.evaluation.report.frame import frame_of
 from weft.evaluation.report.words import headline, losses, standing, subject
 
 
@@ -61,3 +64,22 @@ def test_standing_orders_the_others_from_the_next_best():
     frame = example_frame(lambda name, p, seed: costs[name] + 0.001 * seed, schedulers=tuple(costs))
     place = standing(frame)
     assert (place.winner, [name for name, _ in place.others]) == ("bb", ["ccc", "a"])
+
+
+def test_headline_bars_from_winning_who_broke_a_rule():
+    names, points = ("fifo", "mru", "ppo"), (0.0, 1.0)
+    rows = [
+        replace(row, valid=row.scheduler != "ppo", fault="overlap" if row.scheduler == "ppo" else None)
+        for row in example_rows(names, points, 8, clear)
+    ]
+    frame = frame_of("sweep", example_config(names, points, 8), rows)
+    lines = headline(frame, subject(frame))
+    assert lines[0] == "conditional: ppo broke a rule on 16 of 16 (overlap)."
+    assert standing(frame).winner == "fifo"
+    assert not any("ppo wins" in line or "(ppo)" in line for line in lines)
+
+
+def test_headline_without_anybody_lawful_names_no_winner():
+    rows = [replace(row, valid=False) for row in example_rows(("fifo", "ppo"), (0.0,), 2, clear)]
+    frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 2), rows)
+    assert headline(frame, "ppo")[-1] == "conditional: nobody wins, every scheduler broke a rule."

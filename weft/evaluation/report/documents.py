@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.report.frame import Cell, Frame, Sample
+from weft.evaluation.report.frame import Cell, Frame, Sample, breaches_of
 from weft.io.json_files import parse_json
 from weft.io.sources import read_bytes
 
@@ -91,6 +91,9 @@ def _frame(source: str, rows: Rows, baseline: str | None) -> Frame:
         },
         metrics=metrics,
         num_expected=len(instances) * len(schedulers),
+        breaches=breaches_of(
+            (name, row.get("valid"), None) for name, own in rows.items() for row in own.values()
+        ),
     )
 
 

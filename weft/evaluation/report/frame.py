@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -53,6 +53,20 @@ class DeviceUse:
     batch_fill: float
 
 
+@dataclass(frozen=True)
+class Breach:
+    """How often a scheduler's schedules broke a rule, of those that were checked."""
+
+    num_broken: int
+    num_checked: int
+    rule: str
+    """The first rule that was broken; empty where the source does not say."""
+
+    def __str__(self) -> str:
+        rule = f" ({self.rule})" if self.rule else ""
+        return f"broke a rule on {self.num_broken} of {self.num_checked}{rule}"
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """Values of schedulers on paired samples, cell by cell."""
@@ -80,6 +94,14 @@ class Frame:
     """Schedulers that are policies."""
     config: Config | None = None
     """What was asked for; None where instances cannot be made again."""
+    breaches: Mapping[str, Breach] = field(default_factory=dict)
+    """Schedulers whose schedules broke a rule: none of them can win."""
+
+    @property
+    def lawful(self) -> tuple[str, ...]:
+        """Schedulers that broke no rule; everybody where all did."""
+        kept = tuple(name for name in self.schedulers if name not in self.breaches)
+        return kept or self.schedulers
 
     def costs(self, cell: str, scheduler: str) -> Floats:
         """The deciding metric, one value per sample."""
@@ -204,9 +226,20 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
         is_stream=is_stream,
         learned=tuple(name for name in schedulers if name in _table(recipe.get("policies", {}))),
         config=config,
+        breaches=breaches_of((row.scheduler, row.valid, row.fault) for row in rows),
     )
     _refuse_costs(frame)
     return frame
+
+
+def breaches_of(verdicts: Iterable[tuple[str, object, str | None]]) -> dict[str, Breach]:
+    """Scheduler -> its breach, from its rows as scheduler, whether valid, and the rule that was broken."""
+    checked: dict[str, list[str | None]] = {}
+    for name, valid, fault in verdicts:
+        if valid is not None or fault is not None:
+            checked.setdefault(name, []).append(fault or "" if fault is not None or not valid else None)
+    broken = {name: [rule for rule in own if rule is not None] for name, own in checked.items()}
+    return {name: Breach(len(own), len(checked[name]), own[0]) for name, own in broken.items() if own}
 
 
 def _checked(config: Config) -> tuple[Mapping[str, object], tuple[Cell, ...]]:

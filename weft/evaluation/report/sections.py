@@ -121,13 +121,14 @@ def _absolute(frame: Frame, metric: str) -> Figure:
 
 
 def _means(frame: Frame, metric: str) -> Block:
-    """Means with half intervals, a line per cell; the best of each line stands out."""
+    """Means with half intervals, a line per cell; the best lawful one of each line stands out."""
     lines, strong = [], []
+    is_lawful = np.isin(frame.schedulers, frame.lawful)
     for r, cell in enumerate(frame.cells):
         found = [frame.summary(metric, cell.label, name) for name in frame.schedulers]
-        means = [one.mean for one in found]
         if metric == frame.metric:
-            strong += [(r, c + 1) for c, mean in enumerate(means) if np.isclose(mean, min(means), rtol=1e-9)]
+            means = np.where(is_lawful, [one.mean for one in found], np.inf)
+            strong += [(r, c + 1) for c in np.flatnonzero(np.isclose(means, means.min(), rtol=1e-9)).tolist()]
         lines.append([_place(frame, cell), *(with_half(s.mean, s.high) for s in found)])
     caption = f"{mean_of(quantity(frame, metric))} ± half the 95 % interval"
     return _matrix(frame, lines, caption, strong)
