@@ -9,8 +9,19 @@ import pytest
 from report_examples import example_frame, write_run
 
 from weft.evaluation.report.provenance import evaluate_command, provenance, train_command
-from weft.evaluation.report.runs import read_run
+from weft.evaluation.report.runs import TrainingRun, read_run
 from weft.training.recipes import read_recipe
+
+
+def changed_run(
+    folder: Path, recipe: str, changes: dict[str, object], start: str | None = None
+) -> TrainingRun:
+    """A run of a built-in recipe with these values changed."""
+    write_run(folder, [{"samples": 1}], recipe)
+    config = json.loads((folder / "config.json").read_text())
+    config["recipe"] = read_recipe(recipe, changes).to_dict() | {"from": start}
+    (folder / "config.json").write_text(json.dumps(config))
+    return read_run(folder, lambda name: read_recipe(name).to_dict())
 
 
 def test_evaluate_command_names_what_was_asked():
@@ -21,14 +32,32 @@ def test_evaluate_command_names_what_was_asked():
     )
 
 
-@pytest.mark.parametrize("changes", [{}, {"samples": 60_000, "p_c": 0.5}])
-def test_train_command_names_what_differs_from_the_recipe(tmp_path: Path, changes: dict[str, object]):
-    folder = write_run(tmp_path / "run", [{"samples": 1}], "conditional-quick")
-    config = json.loads((folder / "config.json").read_text())
-    config["recipe"] = json.loads(json.dumps(read_recipe("conditional-quick", changes).to_dict()))
-    (folder / "config.json").write_text(json.dumps(config))
-    words = "".join(f" --set {key}={json.dumps(value)}" for key, value in sorted(changes.items()))
-    assert train_command(read_run(folder)) == f"weft train conditional-quick --seed 1{words} --out {folder}"
+@pytest.mark.parametrize(
+    ("recipe", "changes", "words"),
+    [
+        ("conditional-quick", {}, ""),
+        ("conditional-quick", {"p_c": 0.5, "samples": 60_000}, " --set p_c=0.5 --set samples=60000"),
+        (
+            "conditional-pi-4",
+            {"critic": "shared", "hidden": [8]},
+            " --set 'hidden=[8]' --set 'critic=\"shared\"'",
+        ),
+        ("conditional", {"gradient_clip": "none"}, " --set gradient_clip=none"),
+        ("conditional-pi-4", {"validation.every": 2}, " --set validation.every=2"),
+    ],
+)
+def test_train_command_names_what_differs_from_the_recipe(
+    tmp_path: Path, recipe: str, changes: dict[str, object], words: str
+):
+    run = changed_run(tmp_path / "run", recipe, changes)
+    assert train_command(run) == f"weft train {recipe} --seed 1{words} --out {run.source}"
+    assert run.is_changed == bool(changes)
+
+
+def test_train_command_names_the_weights_it_began_with(tmp_path: Path):
+    run = changed_run(tmp_path / "run", "conditional-quick", {}, start="runs/other@best")
+    assert " --from runs/other@best " in train_command(run)
+    assert run.is_changed
 
 
 def test_provenance_shows_versions_of_every_source(tmp_path: Path):

@@ -18,7 +18,7 @@ from weft.evaluation.report.learning import by_policy, in_words, learning
 from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
-from weft.evaluation.report.runs import TrainingRun, read_run, run_folders
+from weft.evaluation.report.runs import RecipeOf, TrainingRun, read_run, run_folders
 from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
@@ -56,8 +56,10 @@ class Options:
     """The command line, to be repeated at the end."""
 
 
-def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
-    """Read sweeps, runs and JSON documents, in the order given."""
+def gather(
+    paths: Sequence[str | Path], baseline: str | None = None, recipe_of: RecipeOf = lambda name: {}
+) -> Sources:
+    """Read sweeps, runs and JSON documents, in the order given; ``recipe_of`` says what runs began from."""
     frames: list[Frame] = []
     runs: list[TrainingRun] = []
     documents = []
@@ -67,7 +69,7 @@ def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
         if (path / DATABASE).is_file():
             frames.append(read_frame(path, baseline))
         elif run_folders(path):
-            runs += [read_run(folder) for folder in run_folders(path)]
+            runs += [read_run(folder, recipe_of) for folder in run_folders(path)]
         elif path.is_file():
             document = read_document(path)
             if document["schema"] == BENCHMARK:

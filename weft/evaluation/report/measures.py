@@ -179,13 +179,16 @@ def device_fill(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]
 
 
 def _runs(claim: Claim, evidence: Evidence) -> list[TrainingRun]:
-    found = [
+    """Runs of the recipes a claim is about, as these are."""
+    named = [
         run
         for run in evidence.runs
         if any(fnmatchcase(str(run.recipe.get("name", "")), pattern) for pattern in claim.runs)
     ]
+    found = [run for run in named if not run.is_changed]
     if not found:
-        raise Missing(f"no run of {', '.join(claim.runs)}")
+        changed = " without --set and --from" if named else ""
+        raise Missing(f"no run of {', '.join(claim.runs)}{changed}")
     return found
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 
 from weft.evaluation.benchmark import versions
 from weft.evaluation.report.blocks import Block, Code, Section, Table
@@ -29,38 +27,10 @@ def train_command(run: TrainingRun) -> str:
     """The command line that starts such a run, with what it changed in its recipe."""
     name, seed = str(run.recipe.get("name", "RECIPE")), run.config.get("seed", 0)
     words = ["weft", "train", name, "--seed", str(seed)]
-    words += [word for setting in _changes(run.recipe, _recipe(name)) for word in ("--set", setting)]
+    words += [word for setting in run.changes for word in ("--set", setting)]
     start = run.recipe.get("from")
     words += ["--from", str(start)] if start else []
     return shlex.join([*words, "--out", run.source])
-
-
-def _recipe(name: str) -> dict[str, object]:
-    """The tables of a built-in training recipe, over those of the one it extends; empty for others."""
-    folder = resources.files("weft").joinpath("recipes", "training")
-    known = {entry.name.removesuffix(".toml"): entry for entry in folder.iterdir()}
-    if name not in known:
-        return {}
-    own: dict[str, object] = tomllib.loads(known[name].read_text("utf-8"))
-    base = _recipe(str(own.pop("extends"))) if "extends" in own else {}
-    tables = {key: {**_table(base.get(key)), **_table(value)} for key, value in own.items() if _table(value)}
-    return base | own | tables
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _changes(stored: Mapping[str, object], recipe: Mapping[str, object]) -> list[str]:
-    """Values of a run that are not those of its recipe, as ``key=value``."""
-    found = []
-    for key, usual in recipe.items():
-        value = stored.get(key, usual)
-        if _table(usual):
-            found += _changes(_table(value), _table(usual))
-        elif value != usual and key not in ("schema", "summary") and (value, usual) != (None, "none"):
-            found.append(f"{key}={'none' if value is None else json.dumps(value)}")
-    return found
 
 
 def evaluate_command(frame: Frame) -> str:
