@@ -34,6 +34,17 @@ def test_compare_remembers_who_broke_a_rule(tmp_path: Path):
     }
 
 
+def test_documents_say_which_command_printed_them(tmp_path: Path):
+    own = write(
+        tmp_path / "own.json", schema="weft/compare/1", rows=compared(heft=2.0), command="weft compare x"
+    )
+    old = write(tmp_path / "old.json", schema="weft/compare/1", rows=compared(heft=2.0, peft=1.0), seed=3)
+    assert gather([own, old]).commands == (
+        f"weft compare x > {own}",
+        f"weft compare a b --schedulers heft,peft --seed 3 --json > {old}",
+    )
+
+
 def test_bench_documents_over_the_same_instances_are_one_frame(tmp_path: Path):
     rows = [{"instance": "ta01", "makespan": 10}, {"instance": "ta02", "makespan": 12}]
     paths = [

@@ -12,7 +12,13 @@ from weft.evaluation.report import markdown, page
 from weft.evaluation.report.blocks import Report, Section
 from weft.evaluation.report.claim_tables import claim_sections
 from weft.evaluation.report.claims import claim_names, read_claims, verdict_counts
-from weft.evaluation.report.documents import BENCHMARK, benchmark_figures, document_frames, read_document
+from weft.evaluation.report.documents import (
+    BENCHMARK,
+    benchmark_figures,
+    document_command,
+    document_frames,
+    read_document,
+)
 from weft.evaluation.report.frame import Frame, read_frame
 from weft.evaluation.report.learning import by_policy, in_words, learning
 from weft.evaluation.report.measures import Evidence, judge, roles_played
@@ -78,6 +84,7 @@ def gather(
                 commands.append(shlex.join(["python", "-m", "benchmarks", name, "--json", file]))
             else:
                 documents.append((str(path), document))
+                commands.append(document_command(str(path), document))
         else:
             raise InputError(
                 f"expected a sweep ({DATABASE}), a training run (metrics.jsonl) or the JSON of weft compare or bench",
@@ -115,7 +122,7 @@ def _untitled(text: str, sources: Sources) -> str:
 
 def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
     """Claims that are asked for, or that can be measured on one of the sweeps: in a line, and in tables."""
-    scenarios = [frame.title for frame in sources.frames]
+    scenarios = [frame.scenario for frame in sources.frames]
     known = [read_claims(name) for name in ([wanted] if wanted is not None else claim_names())]
     lines: list[str] = []
     sections: list[Section] = []

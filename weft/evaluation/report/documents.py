@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -37,6 +38,20 @@ def benchmark_figures(source: str, document: Mapping[str, object]) -> dict[str, 
     if not isinstance(figures, dict) or not all(_is_number(value) for value in figures.values()):
         raise InputError("expected a table of numbers", file=source, field="figures")
     return {str(document.get("name")): {str(key): float(value) for key, value in figures.items()}}
+
+
+def document_command(source: str, document: Mapping[str, object]) -> str:
+    """The command line that prints such a document: its own, else one made from its rows."""
+    own = document.get("command")
+    if isinstance(own, str) and own.isprintable():
+        return f"{own} > {shlex.quote(source)}"
+    words = ["weft", "bench", str(document.get("bench")), "--scheduler", str(document.get("scheduler"))]
+    if document["schema"] == SCHEMAS[0]:
+        rows = _rows(source, document)
+        files, names = ([str(row.get(key)) for row in rows] for key in ("file", "scheduler"))
+        words = ["weft", "compare", *dict.fromkeys(files), "--schedulers", ",".join(dict.fromkeys(names))]
+    words += ["--seed", str(document["seed"])] if document.get("seed") else []
+    return f"{shlex.join([*words, '--json'])} > {shlex.quote(source)}"
 
 
 def document_frames(

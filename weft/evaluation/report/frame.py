@@ -103,6 +103,12 @@ class Frame:
         kept = tuple(name for name in self.schedulers if name not in self.breaches)
         return kept or self.schedulers
 
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario; of a comparison its title."""
+        recipe = (self.config or {}).get("scenario")
+        return str(recipe["name"]) if isinstance(recipe, Mapping) else self.title
+
     def costs(self, cell: str, scheduler: str) -> Floats:
         """The deciding metric, one value per sample."""
         return self.values[self.metric, cell, scheduler]
@@ -250,6 +256,8 @@ def _checked(config: Config) -> tuple[Mapping[str, object], tuple[Cell, ...]]:
     if not isinstance(config["split"], str):
         raise TypeError
     recipe = _table(config["scenario"])
+    for setting in map(_table, _list(recipe["settings"])):
+        _ = setting["name"], setting["default"]
     named = {key: recipe[key] for key in ("name", "generator", "metric", "baseline")}
     cells = [Cell(label, _table(values)) for label, values in _table(config["cells"]).items()]
     return {**recipe, **named}, tuple(sorted(cells, key=lambda cell: _order(cell.settings)))

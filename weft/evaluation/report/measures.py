@@ -58,7 +58,7 @@ def roles_played(claims: Claims, evidence: Evidence) -> dict[str, str]:
     """Role -> the schedulers of the sweeps that play it, where they have another name."""
     found: dict[str, str] = {}
     for frame in evidence.frames:
-        if frame.title == claims.scenario:
+        if frame.scenario == claims.scenario:
             for role, patterns in claims.roles.items():
                 names = role_in(frame, patterns)
                 if names and names != (role,):
@@ -71,7 +71,7 @@ def _sweep(claim: Claim, claims: Claims, evidence: Evidence) -> tuple[Frame, Cas
     wanted = [claim.of, *claim.against]
     missing = wanted
     for frame in evidence.frames:
-        if frame.title == claims.scenario:
+        if frame.scenario == claims.scenario:
             found = {role: role_in(frame, claims.roles.get(role, (role,))) for role in wanted}
             lacking = [role for role, names in found.items() if not names]
             if not lacking:
