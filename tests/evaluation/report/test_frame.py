@@ -34,6 +34,19 @@ def test_frame_leaves_out_samples_that_lack_a_scheduler():
     assert (len(frame.rows), frame.num_expected) == (7, 8)
 
 
+def test_frame_pairs_noisy_problems_seed_by_seed():
+    names = ("heft", "peft")
+    rows = [
+        example_row("p_c=0", seed, name, 1.0, makespan=10.0 + seed, p99_jct=None, slr=1.0, speedup=1.0)
+        for seed in range(3)
+        for name in names
+    ]
+    config = example_config(names, (0.0,), 3, generator="layered", metric="makespan")
+    frame = frame_of("sweep", config, rows[:-1])
+    assert frame.costs("p_c=0", "heft").tolist() == frame.costs("p_c=0", "peft").tolist() == [10.5]
+    assert len(frame.rows_of("p_c=0", "heft")) == 2
+
+
 def test_frame_without_a_whole_sample_is_refused():
     rows = example_rows(("fifo", "ppo"), (0.0,), 1, better)
     with pytest.raises(InputError, match="no problem has rows of every scheduler yet"):

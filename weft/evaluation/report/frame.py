@@ -163,12 +163,12 @@ class Frame:
     @cached_property
     def _grouped(self) -> dict[tuple[str, str], list[Row]]:
         found: dict[tuple[str, str], list[Row]] = {}
-        for row in self.rows:
+        for row in paired(self.rows, self.schedulers):
             found.setdefault((row.cell, row.scheduler), []).append(row)
         return found
 
     def rows_of(self, cell: str, scheduler: str) -> list[Row]:
-        """Rows of one scheduler in one cell, by problem and seed."""
+        """Rows of one scheduler in one cell that every other one has too, by problem and seed."""
         return self._grouped.get((cell, scheduler), [])
 
     def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
@@ -211,7 +211,8 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     schedulers = tuple(str(name) for name in _list(config["schedulers"]))
     is_stream = any(row.p99_jct is not None for row in rows)
     has_seed_samples = is_stream and recipe["generator"] != MANY_STREAMS
-    samples = _samples(rows, [c.label for c in cells], schedulers, has_seed_samples)
+    whole = paired(rows, schedulers)
+    samples = _samples(whole, [c.label for c in cells], has_seed_samples)
     present = tuple(cell for cell in cells if samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
@@ -225,7 +226,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
         schedulers=schedulers,
         cells=present,
         samples=samples,
-        values=_values(rows, samples, metrics, schedulers, has_seed_samples),
+        values=_values(whole, samples, metrics, schedulers, has_seed_samples),
         metrics=metrics,
         rows=tuple(rows),
         num_expected=len(cells) * _whole(config["problems"]) * len(_list(config["seeds"])) * len(schedulers),
@@ -308,19 +309,24 @@ def _baseline(wanted: str | None, usual: str, schedulers: tuple[str, ...]) -> st
     return wanted
 
 
+def paired(rows: Sequence[Row], schedulers: Sequence[str]) -> list[Row]:
+    """Rows of the problems and seeds that every scheduler has."""
+    seen: dict[tuple[str, str, int], list[str]] = {}
+    for row in rows:
+        seen.setdefault((row.cell, row.problem, row.seed), []).append(row.scheduler)
+    return [row for row in rows if len(seen[row.cell, row.problem, row.seed]) == len(schedulers)]
+
+
 def _samples(
-    rows: Iterable[Row], cells: Sequence[str], schedulers: tuple[str, ...], has_seed_samples: bool
+    rows: Iterable[Row], cells: Sequence[str], has_seed_samples: bool
 ) -> dict[str, tuple[Sample, ...]]:
-    """Samples that every scheduler has: problems, in a stream problems with seeds."""
-    seen: dict[str, dict[Sample, set[str]]] = {cell: {} for cell in cells}
+    """Samples of every cell: problems, in a stream problems with seeds."""
+    found: dict[str, dict[Sample, None]] = {cell: {} for cell in cells}
     first: dict[tuple[str, str], int] = {}
-    for row in (row for row in rows if row.cell in seen):
+    for row in (row for row in rows if row.cell in found):
         seed = row.seed if has_seed_samples else first.setdefault((row.cell, row.problem), row.seed)
-        seen[row.cell].setdefault(Sample(row.problem, seed), set()).add(row.scheduler)
-    return {
-        cell: tuple(sample for sample, names in found.items() if len(names) == len(schedulers))
-        for cell, found in seen.items()
-    }
+        found[row.cell][Sample(row.problem, seed)] = None
+    return {cell: tuple(samples) for cell, samples in found.items()}
 
 
 def _values(
