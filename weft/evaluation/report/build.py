@@ -22,7 +22,7 @@ from weft.evaluation.report.documents import (
 from weft.evaluation.report.frame import Frame, read_frame
 from weft.evaluation.report.learning import by_policy, in_words, learning
 from weft.evaluation.report.measures import Evidence, judge, roles_played
-from weft.evaluation.report.plans import Notice, lost, side_by_side
+from weft.evaluation.report.plans import Notice, check_instance, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
 from weft.evaluation.report.runs import RecipeOf, TrainingRun, read_run, run_folders
 from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
@@ -96,6 +96,8 @@ def gather(
 
 def build(sources: Sources, options: Options, notice: Notice = lambda line: None) -> Report:
     """The whole report."""
+    if options.has_charts:
+        check_instance(sources.frames, options.instance)
     lines, sections = _judgements(sources, options.claims)
     for frame in sources.frames:
         chosen = subject(frame, options.subject)
