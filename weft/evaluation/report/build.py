@@ -19,7 +19,7 @@ from weft.evaluation.report.documents import (
     document_frames,
     read_document,
 )
-from weft.evaluation.report.frame import Frame, read_frame
+from weft.evaluation.report.frame import Frame, choose_baseline, read_frame
 from weft.evaluation.report.learning import by_policy, in_words, learning
 from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, check_instance, lost, side_by_side
@@ -73,7 +73,7 @@ def gather(
     commands: list[str] = []
     for path in map(Path, paths):
         if (path / DATABASE).is_file():
-            frames.append(read_frame(path, baseline))
+            frames.append(read_frame(path))
         elif run_folders(path):
             runs += [read_run(folder, recipe_of) for folder in run_folders(path)]
         elif path.is_file():
@@ -90,8 +90,29 @@ def gather(
                 f"expected a sweep ({DATABASE}), a training run (metrics.jsonl) or the JSON of weft compare or bench",
                 file=str(path),
             )
-    frames += document_frames(documents, baseline)
-    return Sources(tuple(frames), tuple(runs), figures, tuple(commands))
+    frames += document_frames(documents)
+    return Sources(_told_apart(_with_baseline(frames, baseline)), tuple(runs), figures, tuple(commands))
+
+
+def _with_baseline(frames: Sequence[Frame], wanted: str | None) -> list[Frame]:
+    """The baseline asked for wherever it takes part; it has to somewhere."""
+    names = list(dict.fromkeys(name for frame in frames for name in frame.schedulers))
+    if wanted is None or not names:
+        return list(frames)
+    chosen = choose_baseline(wanted, "", names)
+    return [replace(frame, baseline=chosen) if chosen in frame.schedulers else frame for frame in frames]
+
+
+def _told_apart(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Frames of one title with the folder they come from added to it."""
+    titles = [frame.title for frame in frames]
+    names = [(frame.title, Path(frame.source).name) for frame in frames]
+    return tuple(
+        frame
+        if titles.count(frame.title) == 1
+        else replace(frame, title=f"{frame.title} ({name if names.count((_, name)) == 1 else frame.source})")
+        for frame, (_, name) in zip(frames, names, strict=True)
+    )
 
 
 def build(sources: Sources, options: Options, notice: Notice = lambda line: None) -> Report:

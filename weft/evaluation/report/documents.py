@@ -54,9 +54,7 @@ def document_command(source: str, document: Mapping[str, object]) -> str:
     return f"{shlex.join([*words, '--json'])} > {shlex.quote(source)}"
 
 
-def document_frames(
-    documents: Sequence[tuple[str, Mapping[str, object]]], baseline: str | None = None
-) -> list[Frame]:
+def document_frames(documents: Sequence[tuple[str, Mapping[str, object]]]) -> list[Frame]:
     """One frame per comparison, and one for all bench documents over the same instances."""
     found: dict[str, Rows] = {}
     for source, document in documents:
@@ -66,7 +64,7 @@ def document_frames(
             name = str(row.get("scheduler", document.get("scheduler")))
             instance = str(row.get("file" if is_compare else "instance"))
             found.setdefault(key, {}).setdefault(name, {})[instance] = row
-    return [_frame(key, rows, baseline) for key, rows in found.items()]
+    return [_frame(key, rows) for key, rows in found.items()]
 
 
 def _rows(source: str, document: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -76,7 +74,7 @@ def _rows(source: str, document: Mapping[str, object]) -> list[Mapping[str, obje
     return rows
 
 
-def _frame(source: str, rows: Rows, baseline: str | None) -> Frame:
+def _frame(source: str, rows: Rows) -> Frame:
     schedulers = tuple(rows)
     instances = [name for name in rows[schedulers[0]] if all(name in own for own in rows.values())]
     if not instances:
@@ -88,14 +86,12 @@ def _frame(source: str, rows: Rows, baseline: str | None) -> Frame:
     )
     if "makespan" not in metrics:
         raise InputError("expected a makespan in every row", file=source, field="rows.makespan")
-    if baseline is not None and baseline not in schedulers:
-        raise InputError(f"expected one of {', '.join(schedulers)}, got {baseline!r}", field="--baseline")
     return Frame(
         title=Path(source).stem,
         source=source,
         metric="makespan",
         unit="",
-        baseline=baseline or schedulers[0],
+        baseline=schedulers[0],
         schedulers=schedulers,
         cells=(Cell("", {}),),
         samples={"": tuple(Sample(name, 0) for name in instances)},

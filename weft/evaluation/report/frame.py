@@ -19,6 +19,7 @@ from weft.evaluation.evaluate import METRICS, STREAM_METRICS, Summary, summary_o
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.evaluation.store import Config, Row, read_sweep
 from weft.model.graph import Floats
+from weft.scenarios.recipes import STREAM_BASELINE
 from weft.scenarios.settings import did_you_mean
 
 MANY_STREAMS = "random-stream"
@@ -222,7 +223,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
         source=source,
         metric="mean_jct" if is_stream else str(recipe["metric"]),
         unit=_unit(recipe),
-        baseline=_baseline(baseline, str(recipe["baseline"]), schedulers),
+        baseline=choose_baseline(baseline, _usual_baseline(recipe, config), schedulers),
         schedulers=schedulers,
         cells=present,
         samples=samples,
@@ -300,7 +301,16 @@ def _unit(recipe: Mapping[str, object]) -> str:
     return unit if isinstance(unit, str) else ""
 
 
-def _baseline(wanted: str | None, usual: str, schedulers: tuple[str, ...]) -> str:
+def _usual_baseline(recipe: Mapping[str, object], config: Config) -> str:
+    """The scenario's own, as in :attr:`weft.scenarios.Scenario.baseline`."""
+    first = _table(next(iter(_table(config["cells"]).values())))
+    load = first.get("load", 0)
+    is_job_stream = recipe["generator"] == "workflow" and isinstance(load, int | float) and load > 0
+    return STREAM_BASELINE if is_job_stream else str(recipe["baseline"])
+
+
+def choose_baseline(wanted: str | None, usual: str, schedulers: Sequence[str]) -> str:
+    """The baseline asked for, else the usual one, else the first scheduler."""
     if wanted is None:
         return usual if usual in schedulers else schedulers[0]
     if wanted not in schedulers:
