@@ -103,6 +103,15 @@ def test_report_escapes_names_of_schedulers_and_problems(tmp_path: Path):
     assert not any("<img" in part for part in outside_code)
 
 
+def test_report_lets_no_escape_codes_through_to_the_terminal(tmp_path: Path):
+    names = ("fifo", "mru")
+    rows = example_rows(names, (0.0,), 2, lambda name, p, seed: 1.0 + seed)
+    write_sweep(tmp_path / "s", example_config(names, (0.0,), 2, name="\x1b[31mred"), rows)
+    done = weft("report", str(tmp_path / "s"), "--out", str(tmp_path / "r.html"))
+    assert "drawing" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
 def test_report_draws_the_instance_asked_for(streams: Path, tmp_path: Path):
     words = ("--instance", "p_c=0.8 seed=2", "--out", str(tmp_path / "r.html"))
     weft("report", str(streams), *words)

@@ -66,6 +66,10 @@ def test_benchmark_figures_are_kept_for_claims(tmp_path: Path):
         ({"schema": "other"}, "expected the JSON of weft compare, weft bench or a benchmark"),
         ({"schema": "weft/compare/1", "rows": []}, "rows: expected rows"),
         ({"schema": "weft/compare/1", "rows": [{"file": "a", "scheduler": "x"}]}, "expected a makespan"),
+        (
+            {"schema": "weft/compare/1", "rows": [{"file": "a", "scheduler": "x", "makespan": 0}]},
+            r"x\.json: makespan: expected a number > 0, got 0 \(x on a",
+        ),
         ({"schema": "weft/benchmark/1", "figures": {"a": "b"}}, "expected a table of numbers"),
     ],
 )

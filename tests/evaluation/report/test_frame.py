@@ -156,3 +156,9 @@ def test_frames_of_one_scenario_take_a_baseline_that_one_has_and_name_their_fold
     assert [frame.scenario for frame in frames] == ["conditional"] * 2
     with pytest.raises(InputError, match="expected one of fifo, ppo, mru, got 'x'"):
         gather([tmp_path / "a", tmp_path / "b"], "x")
+
+
+def test_frame_of_a_setting_without_a_default_names_the_sweep():
+    config = example_config(("fifo",), (0.0,), 1, settings=[{"name": "p_c"}])
+    with pytest.raises(InputError, match="sweep: config: expected the configuration of a sweep"):
+        frame_of("sweep", config, example_rows(("fifo",), (0.0,), 1, better))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.report.frame import Cell, Frame, Sample, breaches_of
+from weft.evaluation.report.frame import Cell, Frame, Sample, breaches_of, refuse_costs
 from weft.io.json_files import parse_json
 from weft.io.sources import read_bytes
 
@@ -86,7 +86,7 @@ def _frame(source: str, rows: Rows) -> Frame:
     )
     if "makespan" not in metrics:
         raise InputError("expected a makespan in every row", file=source, field="rows.makespan")
-    return Frame(
+    frame = Frame(
         title=Path(source).stem,
         source=source,
         metric="makespan",
@@ -106,6 +106,8 @@ def _frame(source: str, rows: Rows) -> Frame:
             (name, row.get("valid"), None) for name, own in rows.items() for row in own.values()
         ),
     )
+    refuse_costs(frame)
+    return frame
 
 
 def _is_number(value: object) -> bool:

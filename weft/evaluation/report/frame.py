@@ -236,7 +236,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
         config=config,
         breaches=breaches_of((row.scheduler, row.valid, row.fault) for row in rows),
     )
-    _refuse_costs(frame)
+    refuse_costs(frame)
     return frame
 
 
@@ -371,7 +371,7 @@ def _number(row: Row, metric: str) -> float:
     return float(value)
 
 
-def _refuse_costs(frame: Frame) -> None:
+def refuse_costs(frame: Frame) -> None:
     """Ratios need costs above zero."""
     for cell in frame.cells:
         for name in frame.schedulers:
