@@ -156,3 +156,12 @@ def test_instance_that_is_not_there_is_an_error(plans: Path):
     sample = frame.samples[frame.cells[0].label][0]
     with pytest.raises(InputError, match="no problem 'x'"):
         instance(frame, frame.cells[0].label, type(sample)("x", 0))
+
+
+def test_report_tells_results_before_claims_and_only_measured_ones(streams: Path, tmp_path: Path):
+    rows = [{"samples": 1_000_000 * k, "baselines_percent": -20.0, "seconds": 60.0 * k} for k in range(1, 7)]
+    run = write_run(tmp_path / "run", rows)
+    weft("report", str(streams), str(run), "--no-charts", "--out", str(tmp_path / "r.md"))
+    text = (tmp_path / "r.md").read_text()
+    assert text.index("## Results") < text.index("claims and verdicts")
+    assert "no sweep with" not in text

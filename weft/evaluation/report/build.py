@@ -119,7 +119,22 @@ def build(sources: Sources, options: Options, notice: Notice = lambda line: None
     """The whole report."""
     if options.has_charts:
         check_instance(sources.frames, options.instance)
-    lines, sections = _judgements(sources, options.claims)
+    claim_lines, claim_parts = _judgements(sources, options.claims)
+    lines, sections = _findings(sources, options, notice)
+    if options.claims is not None:
+        lines, sections = [*claim_lines, *lines], [*claim_parts, *sections]
+    else:
+        lines, sections = [*lines, *claim_lines], [*sections, *claim_parts]
+    sections += [all_rows(frame) for frame in sources.frames]
+    sections.append(provenance(sources.frames, sources.runs, (*sources.commands, options.command)))
+    titled = [replace(section, title=_untitled(section.title, sources)) for section in sections]
+    return Report(options.title or _title(sources), tuple(lines), tuple(titled))
+
+
+def _findings(sources: Sources, options: Options, notice: Notice) -> tuple[list[str], list[Section]]:
+    """What the sweeps and the training runs say: in lines, and in sections."""
+    lines: list[str] = []
+    sections: list[Section] = []
     for frame in sources.frames:
         chosen = subject(frame, options.subject)
         lines += [_untitled(line, sources) for line in headline(frame, chosen)]
@@ -127,10 +142,7 @@ def build(sources: Sources, options: Options, notice: Notice = lambda line: None
     if sources.runs:
         lines += [in_words(name, runs) for name, runs in by_policy(sources.runs).items()]
         sections.append(learning(sources.runs))
-    sections += [all_rows(frame) for frame in sources.frames]
-    sections.append(provenance(sources.frames, sources.runs, (*sources.commands, options.command)))
-    titled = [replace(section, title=_untitled(section.title, sources)) for section in sections]
-    return Report(options.title or _title(sources), tuple(lines), tuple(titled))
+    return lines, sections
 
 
 def _untitled(text: str, sources: Sources) -> str:
@@ -144,16 +156,19 @@ def _untitled(text: str, sources: Sources) -> str:
 
 
 def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
-    """Claims that are asked for, or that can be measured on one of the sweeps: in a line, and in tables."""
+    """Claims in a line, and in tables: all of those asked for, else those measured on one of the sweeps."""
     scenarios = [frame.scenario for frame in sources.frames]
     known = [read_claims(name) for name in ([wanted] if wanted is not None else claim_names())]
     lines: list[str] = []
     sections: list[Section] = []
     evidence = Evidence(sources.frames, sources.runs, sources.figures)
     for claims in known:
-        judged = judge(claims, evidence) if wanted is not None or claims.scenario in scenarios else ()
-        if wanted is not None or any(one.points for one in judged):
-            lines.append(f"{claims.title}, {len(judged)} claims: {verdict_counts(judged)}.")
+        every = judge(claims, evidence) if wanted is not None or claims.scenario in scenarios else ()
+        judged = every if wanted is not None else tuple(one for one in every if one.points)
+        if judged:
+            of = "" if len(judged) == len(every) else f" of {len(every)}"
+            plural = "" if len(every) == 1 else "s"
+            lines.append(f"{claims.title}, {len(judged)}{of} claim{plural}: {verdict_counts(judged)}.")
             sections += claim_sections(claims, judged, roles_played(claims, evidence))
     return lines, sections
 
