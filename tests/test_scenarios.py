@@ -370,3 +370,8 @@ def test_recipe_comes_back_from_what_a_sweep_keeps(name: str):
 def test_recipe_that_lacks_a_setting_is_refused():
     with pytest.raises(InputError, match=r"settings.p_c: expected a table with type and default"):
         Recipe.from_dict({"name": "x", "generator": "stream", "metric": "mean_jct", "settings": []})
+
+
+def test_assignments_of_several_values_show_the_list():
+    with pytest.raises(InputError, match=r"several values are a list: 'ccr=\[0.1,1,5\]'"):
+        parse_assignments(["ccr=0.1,1,5"])

@@ -30,7 +30,7 @@ def test_headline_names_the_winner_and_how_much_is_certain():
     )
     assert "with 95 % confidence, over 24 paired samples" in lines[0]
     assert lines[1] == "conditional: ppo has the lowest mean at each of the 3 points of the sweep."
-    assert lines[-1] == "conditional: ppo loses on none of the 24 samples."
+    assert lines[-1] == "conditional: ppo loses on none of 24 samples."
 
 
 def test_headline_says_what_cannot_be_told_apart():
@@ -83,3 +83,12 @@ def test_headline_without_anybody_lawful_names_no_winner():
     rows = [replace(row, valid=False) for row in example_rows(("fifo", "ppo"), (0.0,), 2, clear)]
     frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 2), rows)
     assert headline(frame, "ppo")[-1] == "conditional: nobody wins, every scheduler broke a rule."
+
+
+def test_headline_explains_an_interval_that_leaves_out_zero():
+    frame = example_frame(
+        lambda name, p, seed: (90.0 if name == "ppo" else 100.0) + seed, points=(0.0,), num_seeds=3
+    )
+    first = headline(frame, "ppo")[0]
+    assert "cannot be told apart" in first
+    assert "The interval leaves out 0, but the samples are too few" in first

@@ -10,7 +10,7 @@ from weft.errors import InputError, WeftError
 from weft.evaluation.report.blocks import Block, Section, Table, Text
 from weft.evaluation.report.frame import Frame, Sample
 from weft.evaluation.report.replay import draw
-from weft.evaluation.report.words import losses, quantity, standing, words
+from weft.evaluation.report.words import count, losses, quantity, standing, words
 
 MOST_PANELS = 3
 MOST_NAMED = 10
@@ -97,7 +97,7 @@ def lost(frame: Frame, chosen: str, notice: Notice) -> Section | None:
     beaten = [loss for loss in found if loss.percent > 1e-7]
     title = f"{frame.title}: where {name} loses"
     if not beaten:
-        return Section(title, (Text((f"{name} is the best on every one of the {len(found)} samples.",)),))
+        return Section(title, (Text((f"{name} is the best on each of {count(len(found), 'sample')}.",)),))
     rows = tuple(
         (
             loss.cell or "all",
@@ -120,7 +120,7 @@ def lost(frame: Frame, chosen: str, notice: Notice) -> Section | None:
         "loss",
     )
     caption = (
-        f"The {len(rows)} samples on which {name} is furthest above the best of the others "
+        f"The {'sample' if len(rows) == 1 else count(len(rows), 'sample')} on which {name} is furthest above the best of the others "
         f"by {words(frame.metric)}; it loses on {len(beaten)} of {len(found)}."
     )
     blocks: list[Block] = [Table(headers, rows, (2, 3, 5, 6), caption)]

@@ -10,7 +10,7 @@ import numpy as np
 from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Section, Table, Text
 from weft.evaluation.report.frame import Cell, DeviceUse, Frame
 from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
-from weft.evaluation.report.words import quantity, words
+from weft.evaluation.report.words import count, quantity, words
 from weft.evaluation.statistics import Comparison, PerformanceProfile, performance_profile
 from weft.model.graph import Floats
 
@@ -230,7 +230,7 @@ def profiles(frame: Frame) -> Section | None:
     ]
     axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))
     caption = (
-        f"Performance profile over {frame.num_samples} samples: how often a scheduler is within a percentage "
+        f"Performance profile over {count(frame.num_samples, 'sample')}: how often a scheduler is within a percentage "
         "of the best one there. Higher and further left is better."
     )
     drawn = Figure(line_chart(series, axes, is_step=True, has_marks=False), caption, "Performance profile")

@@ -23,6 +23,7 @@ METRIC_WORDS = {
 }
 TIMES = ("makespan", "mean_jct", "p99_jct")
 _MOST_NAMED = 4
+_TOO_FEW = "The interval leaves out 0, but the samples are too few for the test corrected for all comparisons; take more."
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class Loss:
 def words(metric: str) -> str:
     """A metric as a person calls it."""
     return METRIC_WORDS.get(metric, metric)
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def quantity(frame: Frame, metric: str) -> str:
@@ -135,9 +141,10 @@ def _first(frame: Frame, place: Standing) -> str:
     rival, over = frame.shown(other), f"over {comparison.n} paired samples"
     if comparison.verdict != "better":
         low, high = comparison.low_percent, comparison.high_percent
+        few = "" if low <= 0.0 <= high else f" {_TOO_FEW}"
         return (
             f"{frame.title}: {name} has {what}, but {rival} cannot be told apart from it "
-            f"({low:+.1f} to {high:+.1f} %) {over}."
+            f"({low:+.1f} to {high:+.1f} %) {over}.{few}"
         )
     return (
         f"{frame.title}: {name} wins. Its {words(frame.metric)} is {-comparison.percent:.1f} % below that of "
@@ -178,9 +185,9 @@ def _worst(frame: Frame, chosen: str) -> str:
     worst, name = found[0], frame.shown(chosen)
     where = ", ".join(part for part in (worst.cell, str(worst.sample)) if part)
     if worst.percent <= 0:
-        return f"{frame.title}: {name} loses on none of the {len(found)} samples."
+        return f"{frame.title}: {name} loses on none of {count(len(found), 'sample')}."
     num = sum(loss.percent > 1e-7 for loss in found)
     return (
-        f"{frame.title}: {name} loses to the best of the others on {num} of {len(found)} samples; the worst is "
+        f"{frame.title}: {name} loses to the best of the others on {num} of {count(len(found), 'sample')}; the worst is "
         f"{worst.percent:.1f} % above {frame.shown(worst.rival)} ({where})."
     )
