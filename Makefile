@@ -1,6 +1,6 @@
 # make demo   a first result: plan an example, train a dispatcher, compare it with every rule, write a report
 # make test   everything a change must pass
-# make test-browser  the pages in headless Chromium (apt-get install chromium)
+# make test-browser  the pages in headless Chromium; installs it if absent, as root
 # make soak   the long proofs
 # make bench  the published figures (NAME=... for one of them)
 # make bench-check  whether weft still beats what it is measured against; appends to benchmarks/history.jsonl
@@ -13,7 +13,7 @@ CLUSTER ?= gpu-mix-8
 RULES := fifo,mru,depth-first,batch-fifo,heavy-last-1,heavy-last-3,heavy-last-5
 PLANNERS := heft,cpop,peft,lookahead,min-min,deft,tdca,perturbed
 
-.PHONY: demo test test-browser soak bench bench-check clean
+.PHONY: demo test test-browser chromium soak bench bench-check clean
 
 demo: $(VENV)/.weft-demo
 	@mkdir -p out
@@ -40,7 +40,15 @@ test: $(VENV)/.weft-test
 	$(PY) -m pytest -n 2 -m "not slow"
 
 test-browser: $(VENV)/.weft-browser
-	$(PY) -m pytest tests/browser -rs
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || $(MAKE) --no-print-directory chromium
+	WEFT_BROWSER=required $(PY) -m pytest tests/browser -rs
+
+chromium:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing chromium, once ..."; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
+	else echo "test-browser needs chromium: apt-get install chromium, as root" >&2; exit 1; fi
 
 soak: $(VENV)/.weft-test
 	$(PY) -m pytest -n 2 -m slow

@@ -103,6 +103,15 @@ def test_report_escapes_names_of_schedulers_and_problems(tmp_path: Path):
     assert not any("<img" in part for part in outside_code)
 
 
+def test_report_lets_no_escape_codes_through_to_the_terminal(tmp_path: Path):
+    names = ("fifo", "mru")
+    rows = example_rows(names, (0.0,), 2, lambda name, p, seed: 1.0 + seed)
+    write_sweep(tmp_path / "s", example_config(names, (0.0,), 2, name="\x1b[31mred"), rows)
+    done = weft("report", str(tmp_path / "s"), "--out", str(tmp_path / "r.html"))
+    assert "drawing" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
 def test_report_draws_the_instance_asked_for(streams: Path, tmp_path: Path):
     words = ("--instance", "p_c=0.8 seed=2", "--out", str(tmp_path / "r.html"))
     weft("report", str(streams), *words)
@@ -147,3 +156,12 @@ def test_instance_that_is_not_there_is_an_error(plans: Path):
     sample = frame.samples[frame.cells[0].label][0]
     with pytest.raises(InputError, match="no problem 'x'"):
         instance(frame, frame.cells[0].label, type(sample)("x", 0))
+
+
+def test_report_tells_results_before_claims_and_only_measured_ones(streams: Path, tmp_path: Path):
+    rows = [{"samples": 1_000_000 * k, "baselines_percent": -20.0, "seconds": 60.0 * k} for k in range(1, 7)]
+    run = write_run(tmp_path / "run", rows)
+    weft("report", str(streams), str(run), "--no-charts", "--out", str(tmp_path / "r.md"))
+    text = (tmp_path / "r.md").read_text()
+    assert text.index("## Results") < text.index("claims and verdicts")
+    assert "no sweep with" not in text

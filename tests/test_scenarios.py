@@ -389,3 +389,8 @@ def test_error_in_a_users_scenario_names_the_file(tmp_path: Path, change: tuple[
         scenario(tmp_path / "mine.toml").stream("test", 0)
     assert caught.value.file == str(tmp_path / "mine.toml")
     assert str(caught.value.field).startswith(field)
+
+
+def test_assignments_of_several_values_show_the_list():
+    with pytest.raises(InputError, match=r"several values are a list: 'ccr=\[0.1,1,5\]'"):
+        parse_assignments(["ccr=0.1,1,5"])

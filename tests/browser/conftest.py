@@ -1,11 +1,17 @@
-"""A headless Chromium for the tests of pages; without one they are skipped, with a line that says why."""
+"""A headless Chromium for the tests of pages; without one they are skipped, with a line that says why.
+
+``WEFT_BROWSER=required`` makes them fail instead, as ``make test-browser`` does.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -18,13 +24,21 @@ FLAGS = (
 )
 
 
+def _give_up(reason: str) -> NoReturn:
+    if os.environ.get("WEFT_BROWSER") == "required":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One browser for all tests."""
-    api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[browser]'")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if importlib.util.find_spec("playwright") is None:
+        _give_up("no playwright: pip install '.[browser]'")
     if chromium is None:
-        pytest.skip("no chromium: apt-get install chromium")
+        _give_up("no chromium: apt-get install chromium")
+    api = importlib.import_module("playwright.sync_api")
     with api.sync_playwright() as play:
         started = play.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -163,3 +164,18 @@ def test_database_is_in_wal_mode(tmp_path: Path):
         connection = sqlite3.connect(tmp_path / DATABASE)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         connection.close()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "1"])
+def test_sweep_with_a_damaged_configuration_is_refused_by_name(tmp_path: Path, text: str):
+    with open_sweep(tmp_path / "s", {"a": 1}):
+        pass
+    with contextlib.closing(sqlite3.connect(tmp_path / "s" / "sweep.sqlite")) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'config'", (text,))
+    with (
+        pytest.raises(
+            InputError, match=r"sweep\.sqlite: config: expected the configuration of a sweep as JSON"
+        ),
+        read_sweep(tmp_path / "s"),
+    ):
+        pass

@@ -253,7 +253,8 @@ def _show_cell(found: Evaluation, cell: str) -> None:
     best = min(summary[name, found.metric].mean for name in found.sweep.schedulers)
     columns = _STREAM_COLUMNS if found.sweep.is_stream else _COLUMNS
     took = "ran in" if found.sweep.is_stream else "planned in"
-    numeric = (f"mean {found.metric}", "interval", *columns, took)
+    mean = found.metric if found.metric.startswith("mean_") else f"mean {found.metric}"
+    numeric = (mean, "interval", *columns, took)
     headers = ["", "scheduler", *numeric, f"against {found.baseline}"]
     table = output.table(headers, numeric, output.safe(_title(found, cell)))
     for name in found.sweep.schedulers:

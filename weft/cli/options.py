@@ -73,9 +73,9 @@ def check_chart(path: Path | None, field: str, what: str = "a Gantt chart") -> N
         check_path(path, field, what)
 
 
-def again(file: Path, cluster: str | None, ccr: float | None, copies: bool, seed: int) -> str:
+def again(file: Path | None, cluster: str | None, ccr: float | None, copies: bool, seed: int) -> str:
     """The arguments that put the same problem to another verb, ready to paste into a shell."""
-    words = [str(file)]
+    words = [] if file is None else [str(file)]
     words += [] if cluster is None else ["--cluster", cluster]
     words += [] if ccr is None else ["--ccr", f"{ccr:g}"]
     words += [] if copies else ["--no-copies"]

@@ -187,13 +187,25 @@ def compare(
     if as_json:
         rows = [asdict(row) for comparison in done for row in comparison.rows]
         skipped = [asdict(row) for comparison in done for row in comparison.skipped]
-        output.emit(output.document("compare", seed, {"rows": rows, "skipped": skipped}))
+        command = _compare_command(files, names, opt.again(None, cluster, ccr, copies, seed), budget, effort)
+        fields = {"rows": rows, "skipped": skipped, "command": command}
+        output.emit(output.document("compare", seed, fields))
         return
     for comparison in done:
         comparing.show(comparison)
     best = next((row.scheduler for row in done[0].rows if row.best), "heft")
     question = opt.again(files[0], cluster, ccr, copies, seed)
     output.next_command(f"weft gantt {question} --scheduler {shlex.quote(best)} --out gantt.png")
+
+
+def _compare_command(
+    files: list[Path], names: list[str], question: str, budget: str | None, effort: int | None
+) -> str:
+    """The command line that prints the same comparison."""
+    words = ["weft", "compare", *map(str, files), "--schedulers", ",".join(names)]
+    words += ["--budget", budget] if budget is not None else []
+    words += ["--effort", str(effort)] if effort is not None else []
+    return " ".join(part for part in (shlex.join(words), question, "--json") if part)
 
 
 def validate(

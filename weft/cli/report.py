@@ -56,10 +56,10 @@ def report(
     command = _command(sources, asked, charts, out)
     chosen = reports.Options(title, baseline, subject, instance, charts, claims, command)
     with output.progress("reading"):
-        found = reports.gather(sources, baseline)
+        found = reports.gather(sources, baseline, _recipe_of)
     _check_subject(subject, [name for frame in found.frames for name in frame.schedulers])
     with output.progress(f"writing {out}"):
-        made = reports.build(found, chosen, lambda line: output.note(f"weft: {line}"))
+        made = reports.build(found, chosen, lambda line: output.note(f"weft: {output.safe(line)}"))
         written = reports.write(made, out)
     if as_json:
         fields = {"out": [str(path) for path in written], "headline": list(made.headline)}
@@ -70,6 +70,16 @@ def report(
         output.say(f"wrote {', '.join(map(str, written))}")
     if open_it:
         typer.launch(str(written[0].resolve()))
+
+
+def _recipe_of(name: str) -> dict[str, object]:
+    """A built-in training recipe with all its defaults; empty for another."""
+    from weft.training import recipes, sample_run
+
+    if name not in recipes.recipe_names():
+        return {}
+    chosen = sample_run.read_sampled(name) if sample_run.is_sampled(name) else recipes.read_recipe(name)
+    return chosen.to_dict()
 
 
 def _command(sources: list[Path], asked: dict[str, str | None], charts: bool, out: Path) -> str:

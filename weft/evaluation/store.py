@@ -175,7 +175,7 @@ def read_sweep(folder: str | Path) -> Iterator[Store]:
     if not path.is_file():
         raise InputError(f"expected a sweep folder with {DATABASE}", file=str(folder))
     with _connected(str(path)) as connection:
-        config = _stored_config(connection)
+        config = _stored_config(connection, path)
         if config is None:
             raise InputError("the sweep has not begun", file=str(folder))
         yield Store(connection, config)
@@ -195,7 +195,7 @@ def _connected(name: str) -> Iterator[sqlite3.Connection]:
 def _prepared(connection: sqlite3.Connection, config: Config, path: Path | None) -> Store:
     """Tables made, or found to belong to the same configuration."""
     text = json.dumps(config, sort_keys=True)
-    stored = _stored_config(connection)
+    stored = _stored_config(connection, path and path / DATABASE)
     if stored is None:
         connection.executescript(_SCHEMA)
         connection.execute("INSERT INTO meta VALUES ('config', ?)", (text,))
@@ -210,10 +210,21 @@ def _prepared(connection: sqlite3.Connection, config: Config, path: Path | None)
     return Store(connection, config)
 
 
-def _stored_config(connection: sqlite3.Connection) -> dict[str, object] | None:
+def _stored_config(connection: sqlite3.Connection, path: Path | None) -> dict[str, object] | None:
     tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchall()
     found = tables and connection.execute("SELECT value FROM meta WHERE key = 'config'").fetchone()
-    return json.loads(found[0]) if found else None
+    return _parsed_config(found[0], str(path)) if found else None
+
+
+def _parsed_config(text: object, file: str) -> dict[str, object]:
+    """The configuration that a sweep keeps as text."""
+    try:
+        config = json.loads(str(text))
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise InputError("expected the configuration of a sweep as JSON", file=file, field="config")
+    return config
 
 
 def config_hash(config: Config) -> str:

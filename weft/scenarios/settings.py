@@ -157,8 +157,9 @@ def _parse_value(text: str, key: str) -> object:
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
         if re.fullmatch(r"[\w./~+@ -]+", text):
             return text
+        several = f"; several values are a list: '{key}=[{text}]'" if "," in text else ""
         raise InputError(
-            f"expected a TOML value or from:to:step, got {text!r}", field=f"--set {key}"
+            f"expected a TOML value or from:to:step, got {text!r}{several}", field=f"--set {key}"
         ) from None
     if list(document) != ["value"]:
         raise InputError(f"expected one TOML value, got {text!r}", field=f"--set {key}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,17 @@ def test_runs_answer_when_rules_are_passed_and_how_long_it_takes(tmp_path: Path)
     assert (took.points[0].value, took.verdict) == (pytest.approx(5.0), "holds")
     settled = verdict_on(claim("converged-after", at_most=3.0, **more), evidence)
     assert (settled.points[0].value, settled.verdict) == (4.0, "does not hold")
+
+
+def test_run_with_changed_values_answers_no_claim(tmp_path: Path):
+    run = read_run(write_run(tmp_path / "run", run_rows()), lambda name: {"name": name, "waits": False})
+    changed = replace(run, config={**run.config, "recipe": {**run.recipe, "waits": True}})
+    more = {"runs": ("conditional-pi-?",), "column": "baselines_percent"}
+    found = verdict_on(claim("passed-after", at_most=2.0, **more), Evidence((), (changed,)))
+    assert (found.verdict, found.missing) == (
+        "not measured",
+        "no run of conditional-pi-? without --set and --from",
+    )
 
 
 def test_benchmark_figures_answer(tmp_path: Path):

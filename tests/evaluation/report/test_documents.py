@@ -26,6 +26,25 @@ def test_compare_is_a_frame_over_files(tmp_path: Path):
     assert (frame.schedulers, frame.num_samples, frame.baseline) == (("heft", "peft"), 2, "heft")
 
 
+def test_compare_remembers_who_broke_a_rule(tmp_path: Path):
+    rows = [{**row, "valid": row["scheduler"] == "heft"} for row in compared(heft=2.0, peft=1.0)]
+    frame = gather([write(tmp_path / "c.json", schema="weft/compare/1", rows=rows)]).frames[0]
+    assert {name: str(breach) for name, breach in frame.breaches.items()} == {
+        "peft": "broke a rule on 2 of 2"
+    }
+
+
+def test_documents_say_which_command_printed_them(tmp_path: Path):
+    own = write(
+        tmp_path / "own.json", schema="weft/compare/1", rows=compared(heft=2.0), command="weft compare x"
+    )
+    old = write(tmp_path / "old.json", schema="weft/compare/1", rows=compared(heft=2.0, peft=1.0), seed=3)
+    assert gather([own, old]).commands == (
+        f"weft compare x > {own}",
+        f"weft compare a b --schedulers heft,peft --seed 3 --json > {old}",
+    )
+
+
 def test_bench_documents_over_the_same_instances_are_one_frame(tmp_path: Path):
     rows = [{"instance": "ta01", "makespan": 10}, {"instance": "ta02", "makespan": 12}]
     paths = [
@@ -47,6 +66,10 @@ def test_benchmark_figures_are_kept_for_claims(tmp_path: Path):
         ({"schema": "other"}, "expected the JSON of weft compare, weft bench or a benchmark"),
         ({"schema": "weft/compare/1", "rows": []}, "rows: expected rows"),
         ({"schema": "weft/compare/1", "rows": [{"file": "a", "scheduler": "x"}]}, "expected a makespan"),
+        (
+            {"schema": "weft/compare/1", "rows": [{"file": "a", "scheduler": "x", "makespan": 0}]},
+            r"x\.json: makespan: expected a number > 0, got 0 \(x on a",
+        ),
         ({"schema": "weft/benchmark/1", "figures": {"a": "b"}}, "expected a table of numbers"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from report_examples import example_config, example_frame, example_row, example_rows, write_sweep
 
 from weft.errors import InputError
+from weft.evaluation.report.build import gather
 from weft.evaluation.report.frame import frame_of, read_frame
 
 
@@ -32,6 +33,19 @@ def test_frame_leaves_out_samples_that_lack_a_scheduler():
     frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 4), rows[:-1])
     assert len(frame.samples["p_c=0"]) == 3
     assert (len(frame.rows), frame.num_expected) == (7, 8)
+
+
+def test_frame_pairs_noisy_problems_seed_by_seed():
+    names = ("heft", "peft")
+    rows = [
+        example_row("p_c=0", seed, name, 1.0, makespan=10.0 + seed, p99_jct=None, slr=1.0, speedup=1.0)
+        for seed in range(3)
+        for name in names
+    ]
+    config = example_config(names, (0.0,), 3, generator="layered", metric="makespan")
+    frame = frame_of("sweep", config, rows[:-1])
+    assert frame.costs("p_c=0", "heft").tolist() == frame.costs("p_c=0", "peft").tolist() == [10.5]
+    assert len(frame.rows_of("p_c=0", "heft")) == 2
 
 
 def test_frame_without_a_whole_sample_is_refused():
@@ -121,3 +135,30 @@ def test_frame_of_machines_that_differ_has_no_devices():
     one = json.dumps([{"device": "cpu-0", "utilisation": 1.0, "batch_fill": 1.0}])
     rows = [example_row("p_c=0", 0, "fifo", 1.0), example_row("p_c=0", 1, "fifo", 1.0, devices=one)]
     assert frame_of("sweep", example_config(("fifo",), (0.0,), 2), rows).devices("p_c=0", "fifo") == ()
+
+
+def test_frame_of_arriving_workflows_has_the_baseline_of_evaluate():
+    names = ("heft", "srw")
+    config = example_config(names, (0.0,), 2, generator="workflow", graph="")
+    config["cells"] = {"p_c=0": {"p_c": 0.0, "load": 0.8}}
+    assert frame_of("sweep", config, example_rows(names, (0.0,), 2, better)).baseline == "srw"
+
+
+def test_frames_of_one_scenario_take_a_baseline_that_one_has_and_name_their_folders(tmp_path: Path):
+    for folder, names in (("a", ("fifo", "ppo")), ("b", ("fifo", "mru"))):
+        config, rows = example_config(names, (0.0,), 2), example_rows(names, (0.0,), 2, better)
+        write_sweep(tmp_path / folder, config, rows)
+    frames = gather([tmp_path / "a", tmp_path / "b"], "mru").frames
+    assert [(frame.title, frame.baseline) for frame in frames] == [
+        ("conditional (a)", "fifo"),
+        ("conditional (b)", "mru"),
+    ]
+    assert [frame.scenario for frame in frames] == ["conditional"] * 2
+    with pytest.raises(InputError, match="expected one of fifo, ppo, mru, got 'x'"):
+        gather([tmp_path / "a", tmp_path / "b"], "x")
+
+
+def test_frame_of_a_setting_without_a_default_names_the_sweep():
+    config = example_config(("fifo",), (0.0,), 1, settings=[{"name": "p_c"}])
+    with pytest.raises(InputError, match="sweep: config: expected the configuration of a sweep"):
+        frame_of("sweep", config, example_rows(("fifo",), (0.0,), 1, better))

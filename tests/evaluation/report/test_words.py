@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from report_examples import example_frame
+from dataclasses import replace
 
+import numpy as np
+from report_examples import example_config, example_frame, example_rows
+
+from weft.evaluation.report.frame import frame_of
 from weft.evaluation.report.words import headline, losses, standing, subject
 
 
@@ -27,7 +30,7 @@ def test_headline_names_the_winner_and_how_much_is_certain():
     )
     assert "with 95 % confidence, over 24 paired samples" in lines[0]
     assert lines[1] == "conditional: ppo has the lowest mean at each of the 3 points of the sweep."
-    assert lines[-1] == "conditional: ppo loses on none of the 24 samples."
+    assert lines[-1] == "conditional: ppo loses on none of 24 samples."
 
 
 def test_headline_says_what_cannot_be_told_apart():
@@ -61,3 +64,31 @@ def test_standing_orders_the_others_from_the_next_best():
     frame = example_frame(lambda name, p, seed: costs[name] + 0.001 * seed, schedulers=tuple(costs))
     place = standing(frame)
     assert (place.winner, [name for name, _ in place.others]) == ("bb", ["ccc", "a"])
+
+
+def test_headline_bars_from_winning_who_broke_a_rule():
+    names, points = ("fifo", "mru", "ppo"), (0.0, 1.0)
+    rows = [
+        replace(row, valid=row.scheduler != "ppo", fault="overlap" if row.scheduler == "ppo" else None)
+        for row in example_rows(names, points, 8, clear)
+    ]
+    frame = frame_of("sweep", example_config(names, points, 8), rows)
+    lines = headline(frame, subject(frame))
+    assert lines[0] == "conditional: ppo broke a rule on 16 of 16 (overlap)."
+    assert standing(frame).winner == "fifo"
+    assert not any("ppo wins" in line or "(ppo)" in line for line in lines)
+
+
+def test_headline_without_anybody_lawful_names_no_winner():
+    rows = [replace(row, valid=False) for row in example_rows(("fifo", "ppo"), (0.0,), 2, clear)]
+    frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 2), rows)
+    assert headline(frame, "ppo")[-1] == "conditional: nobody wins, every scheduler broke a rule."
+
+
+def test_headline_explains_an_interval_that_leaves_out_zero():
+    frame = example_frame(
+        lambda name, p, seed: (90.0 if name == "ppo" else 100.0) + seed, points=(0.0,), num_seeds=3
+    )
+    first = headline(frame, "ppo")[0]
+    assert "cannot be told apart" in first
+    assert "The interval leaves out 0, but the samples are too few" in first

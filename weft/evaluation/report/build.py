@@ -12,13 +12,19 @@ from weft.evaluation.report import markdown, page
 from weft.evaluation.report.blocks import Report, Section
 from weft.evaluation.report.claim_tables import claim_sections
 from weft.evaluation.report.claims import claim_names, read_claims, verdict_counts
-from weft.evaluation.report.documents import BENCHMARK, benchmark_figures, document_frames, read_document
-from weft.evaluation.report.frame import Frame, read_frame
+from weft.evaluation.report.documents import (
+    BENCHMARK,
+    benchmark_figures,
+    document_command,
+    document_frames,
+    read_document,
+)
+from weft.evaluation.report.frame import Frame, choose_baseline, read_frame
 from weft.evaluation.report.learning import by_policy, in_words, learning
 from weft.evaluation.report.measures import Evidence, judge, roles_played
-from weft.evaluation.report.plans import Notice, lost, side_by_side
+from weft.evaluation.report.plans import Notice, check_instance, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
-from weft.evaluation.report.runs import TrainingRun, read_run, run_folders
+from weft.evaluation.report.runs import RecipeOf, TrainingRun, read_run, run_folders
 from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
@@ -56,8 +62,10 @@ class Options:
     """The command line, to be repeated at the end."""
 
 
-def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
-    """Read sweeps, runs and JSON documents, in the order given."""
+def gather(
+    paths: Sequence[str | Path], baseline: str | None = None, recipe_of: RecipeOf = lambda name: {}
+) -> Sources:
+    """Read sweeps, runs and JSON documents, in the order given; ``recipe_of`` says what runs began from."""
     frames: list[Frame] = []
     runs: list[TrainingRun] = []
     documents = []
@@ -65,9 +73,9 @@ def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
     commands: list[str] = []
     for path in map(Path, paths):
         if (path / DATABASE).is_file():
-            frames.append(read_frame(path, baseline))
+            frames.append(read_frame(path))
         elif run_folders(path):
-            runs += [read_run(folder) for folder in run_folders(path)]
+            runs += [read_run(folder, recipe_of) for folder in run_folders(path)]
         elif path.is_file():
             document = read_document(path)
             if document["schema"] == BENCHMARK:
@@ -76,18 +84,57 @@ def gather(paths: Sequence[str | Path], baseline: str | None = None) -> Sources:
                 commands.append(shlex.join(["python", "-m", "benchmarks", name, "--json", file]))
             else:
                 documents.append((str(path), document))
+                commands.append(document_command(str(path), document))
         else:
             raise InputError(
                 f"expected a sweep ({DATABASE}), a training run (metrics.jsonl) or the JSON of weft compare or bench",
                 file=str(path),
             )
-    frames += document_frames(documents, baseline)
-    return Sources(tuple(frames), tuple(runs), figures, tuple(commands))
+    frames += document_frames(documents)
+    return Sources(_told_apart(_with_baseline(frames, baseline)), tuple(runs), figures, tuple(commands))
+
+
+def _with_baseline(frames: Sequence[Frame], wanted: str | None) -> list[Frame]:
+    """The baseline asked for wherever it takes part; it has to somewhere."""
+    names = list(dict.fromkeys(name for frame in frames for name in frame.schedulers))
+    if wanted is None or not names:
+        return list(frames)
+    chosen = choose_baseline(wanted, "", names)
+    return [replace(frame, baseline=chosen) if chosen in frame.schedulers else frame for frame in frames]
+
+
+def _told_apart(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Frames of one title with the folder they come from added to it."""
+    titles = [frame.title for frame in frames]
+    names = [(frame.title, Path(frame.source).name) for frame in frames]
+    return tuple(
+        frame
+        if titles.count(frame.title) == 1
+        else replace(frame, title=f"{frame.title} ({name if names.count((_, name)) == 1 else frame.source})")
+        for frame, (_, name) in zip(frames, names, strict=True)
+    )
 
 
 def build(sources: Sources, options: Options, notice: Notice = lambda line: None) -> Report:
     """The whole report."""
-    lines, sections = _judgements(sources, options.claims)
+    if options.has_charts:
+        check_instance(sources.frames, options.instance)
+    claim_lines, claim_parts = _judgements(sources, options.claims)
+    lines, sections = _findings(sources, options, notice)
+    if options.claims is not None:
+        lines, sections = [*claim_lines, *lines], [*claim_parts, *sections]
+    else:
+        lines, sections = [*lines, *claim_lines], [*sections, *claim_parts]
+    sections += [all_rows(frame) for frame in sources.frames]
+    sections.append(provenance(sources.frames, sources.runs, (*sources.commands, options.command)))
+    titled = [replace(section, title=_untitled(section.title, sources)) for section in sections]
+    return Report(options.title or _title(sources), tuple(lines), tuple(titled))
+
+
+def _findings(sources: Sources, options: Options, notice: Notice) -> tuple[list[str], list[Section]]:
+    """What the sweeps and the training runs say: in lines, and in sections."""
+    lines: list[str] = []
+    sections: list[Section] = []
     for frame in sources.frames:
         chosen = subject(frame, options.subject)
         lines += [_untitled(line, sources) for line in headline(frame, chosen)]
@@ -95,10 +142,7 @@ def build(sources: Sources, options: Options, notice: Notice = lambda line: None
     if sources.runs:
         lines += [in_words(name, runs) for name, runs in by_policy(sources.runs).items()]
         sections.append(learning(sources.runs))
-    sections += [all_rows(frame) for frame in sources.frames]
-    sections.append(provenance(sources.frames, sources.runs, (*sources.commands, options.command)))
-    titled = [replace(section, title=_untitled(section.title, sources)) for section in sections]
-    return Report(options.title or _title(sources), tuple(lines), tuple(titled))
+    return lines, sections
 
 
 def _untitled(text: str, sources: Sources) -> str:
@@ -112,16 +156,19 @@ def _untitled(text: str, sources: Sources) -> str:
 
 
 def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
-    """Claims that are asked for, or that can be measured on one of the sweeps: in a line, and in tables."""
-    scenarios = [frame.title for frame in sources.frames]
+    """Claims in a line, and in tables: all of those asked for, else those measured on one of the sweeps."""
+    scenarios = [frame.scenario for frame in sources.frames]
     known = [read_claims(name) for name in ([wanted] if wanted is not None else claim_names())]
     lines: list[str] = []
     sections: list[Section] = []
     evidence = Evidence(sources.frames, sources.runs, sources.figures)
     for claims in known:
-        judged = judge(claims, evidence) if wanted is not None or claims.scenario in scenarios else ()
-        if wanted is not None or any(one.points for one in judged):
-            lines.append(f"{claims.title}, {len(judged)} claims: {verdict_counts(judged)}.")
+        every = judge(claims, evidence) if wanted is not None or claims.scenario in scenarios else ()
+        judged = every if wanted is not None else tuple(one for one in every if one.points)
+        if judged:
+            of = "" if len(judged) == len(every) else f" of {len(every)}"
+            plural = "" if len(every) == 1 else "s"
+            lines.append(f"{claims.title}, {len(judged)}{of} claim{plural}: {verdict_counts(judged)}.")
             sections += claim_sections(claims, judged, roles_played(claims, evidence))
     return lines, sections
 

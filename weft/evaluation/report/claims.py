@@ -177,12 +177,12 @@ def _plain(value: object) -> object:
 
 
 def verdict_counts(judged: Sequence[Judged]) -> str:
-    """``5 hold, 1 in part, ...``, in one line."""
-    names = {
-        "holds": "hold",
-        "holds partly": "hold partly",
-        "does not hold": "do not hold",
-        "not measured": "not measured",
+    """``5 hold, 1 holds partly, ...``, in one line."""
+    said = {
+        "holds": ("holds", "hold"),
+        "holds partly": ("holds partly", "hold partly"),
+        "does not hold": ("does not hold", "do not hold"),
+        "not measured": ("not measured", "not measured"),
     }
-    found = [(sum(one.verdict == verdict for one in judged), said) for verdict, said in names.items()]
-    return ", ".join(f"{num} {said}" for num, said in found if num)
+    found = [(sum(one.verdict == verdict for one in judged), words) for verdict, words in said.items()]
+    return ", ".join(f"{num} {one if num == 1 else several}" for num, (one, several) in found if num)

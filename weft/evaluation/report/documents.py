@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.report.frame import Cell, Frame, Sample
+from weft.evaluation.report.frame import Cell, Frame, Sample, breaches_of, refuse_costs
 from weft.io.json_files import parse_json
 from weft.io.sources import read_bytes
 
@@ -39,9 +40,21 @@ def benchmark_figures(source: str, document: Mapping[str, object]) -> dict[str, 
     return {str(document.get("name")): {str(key): float(value) for key, value in figures.items()}}
 
 
-def document_frames(
-    documents: Sequence[tuple[str, Mapping[str, object]]], baseline: str | None = None
-) -> list[Frame]:
+def document_command(source: str, document: Mapping[str, object]) -> str:
+    """The command line that prints such a document: its own, else one made from its rows."""
+    own = document.get("command")
+    if isinstance(own, str) and own.isprintable():
+        return f"{own} > {shlex.quote(source)}"
+    words = ["weft", "bench", str(document.get("bench")), "--scheduler", str(document.get("scheduler"))]
+    if document["schema"] == SCHEMAS[0]:
+        rows = _rows(source, document)
+        files, names = ([str(row.get(key)) for row in rows] for key in ("file", "scheduler"))
+        words = ["weft", "compare", *dict.fromkeys(files), "--schedulers", ",".join(dict.fromkeys(names))]
+    words += ["--seed", str(document["seed"])] if document.get("seed") else []
+    return f"{shlex.join([*words, '--json'])} > {shlex.quote(source)}"
+
+
+def document_frames(documents: Sequence[tuple[str, Mapping[str, object]]]) -> list[Frame]:
     """One frame per comparison, and one for all bench documents over the same instances."""
     found: dict[str, Rows] = {}
     for source, document in documents:
@@ -51,7 +64,7 @@ def document_frames(
             name = str(row.get("scheduler", document.get("scheduler")))
             instance = str(row.get("file" if is_compare else "instance"))
             found.setdefault(key, {}).setdefault(name, {})[instance] = row
-    return [_frame(key, rows, baseline) for key, rows in found.items()]
+    return [_frame(key, rows) for key, rows in found.items()]
 
 
 def _rows(source: str, document: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -61,7 +74,7 @@ def _rows(source: str, document: Mapping[str, object]) -> list[Mapping[str, obje
     return rows
 
 
-def _frame(source: str, rows: Rows, baseline: str | None) -> Frame:
+def _frame(source: str, rows: Rows) -> Frame:
     schedulers = tuple(rows)
     instances = [name for name in rows[schedulers[0]] if all(name in own for own in rows.values())]
     if not instances:
@@ -73,14 +86,12 @@ def _frame(source: str, rows: Rows, baseline: str | None) -> Frame:
     )
     if "makespan" not in metrics:
         raise InputError("expected a makespan in every row", file=source, field="rows.makespan")
-    if baseline is not None and baseline not in schedulers:
-        raise InputError(f"expected one of {', '.join(schedulers)}, got {baseline!r}", field="--baseline")
-    return Frame(
+    frame = Frame(
         title=Path(source).stem,
         source=source,
         metric="makespan",
         unit="",
-        baseline=baseline or schedulers[0],
+        baseline=schedulers[0],
         schedulers=schedulers,
         cells=(Cell("", {}),),
         samples={"": tuple(Sample(name, 0) for name in instances)},
@@ -91,7 +102,12 @@ def _frame(source: str, rows: Rows, baseline: str | None) -> Frame:
         },
         metrics=metrics,
         num_expected=len(instances) * len(schedulers),
+        breaches=breaches_of(
+            (name, row.get("valid"), None) for name, own in rows.items() for row in own.values()
+        ),
     )
+    refuse_costs(frame)
+    return frame
 
 
 def _is_number(value: object) -> bool:

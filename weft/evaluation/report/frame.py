@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from weft.evaluation.evaluate import METRICS, STREAM_METRICS, Summary, summary_o
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.evaluation.store import Config, Row, read_sweep
 from weft.model.graph import Floats
+from weft.scenarios.recipes import STREAM_BASELINE
 from weft.scenarios.settings import did_you_mean
 
 MANY_STREAMS = "random-stream"
@@ -53,6 +54,20 @@ class DeviceUse:
     batch_fill: float
 
 
+@dataclass(frozen=True)
+class Breach:
+    """How often a scheduler's schedules broke a rule, of those that were checked."""
+
+    num_broken: int
+    num_checked: int
+    rule: str
+    """The first rule that was broken; empty where the source does not say."""
+
+    def __str__(self) -> str:
+        rule = f" ({self.rule})" if self.rule else ""
+        return f"broke a rule on {self.num_broken} of {self.num_checked}{rule}"
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """Values of schedulers on paired samples, cell by cell."""
@@ -80,6 +95,20 @@ class Frame:
     """Schedulers that are policies."""
     config: Config | None = None
     """What was asked for; None where instances cannot be made again."""
+    breaches: Mapping[str, Breach] = field(default_factory=dict)
+    """Schedulers whose schedules broke a rule: none of them can win."""
+
+    @property
+    def lawful(self) -> tuple[str, ...]:
+        """Schedulers that broke no rule; everybody where all did."""
+        kept = tuple(name for name in self.schedulers if name not in self.breaches)
+        return kept or self.schedulers
+
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario; of a comparison its title."""
+        recipe = (self.config or {}).get("scenario")
+        return str(recipe["name"]) if isinstance(recipe, Mapping) else self.title
 
     def costs(self, cell: str, scheduler: str) -> Floats:
         """The deciding metric, one value per sample."""
@@ -135,12 +164,12 @@ class Frame:
     @cached_property
     def _grouped(self) -> dict[tuple[str, str], list[Row]]:
         found: dict[tuple[str, str], list[Row]] = {}
-        for row in self.rows:
+        for row in paired(self.rows, self.schedulers):
             found.setdefault((row.cell, row.scheduler), []).append(row)
         return found
 
     def rows_of(self, cell: str, scheduler: str) -> list[Row]:
-        """Rows of one scheduler in one cell, by problem and seed."""
+        """Rows of one scheduler in one cell that every other one has too, by problem and seed."""
         return self._grouped.get((cell, scheduler), [])
 
     def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
@@ -183,7 +212,8 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     schedulers = tuple(str(name) for name in _list(config["schedulers"]))
     is_stream = any(row.p99_jct is not None for row in rows)
     has_seed_samples = is_stream and recipe["generator"] != MANY_STREAMS
-    samples = _samples(rows, [c.label for c in cells], schedulers, has_seed_samples)
+    whole = paired(rows, schedulers)
+    samples = _samples(whole, [c.label for c in cells], has_seed_samples)
     present = tuple(cell for cell in cells if samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
@@ -193,20 +223,31 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
         source=source,
         metric="mean_jct" if is_stream else str(recipe["metric"]),
         unit=_unit(recipe),
-        baseline=_baseline(baseline, str(recipe["baseline"]), schedulers),
+        baseline=choose_baseline(baseline, _usual_baseline(recipe, config), schedulers),
         schedulers=schedulers,
         cells=present,
         samples=samples,
-        values=_values(rows, samples, metrics, schedulers, has_seed_samples),
+        values=_values(whole, samples, metrics, schedulers, has_seed_samples),
         metrics=metrics,
         rows=tuple(rows),
         num_expected=len(cells) * _whole(config["problems"]) * len(_list(config["seeds"])) * len(schedulers),
         is_stream=is_stream,
         learned=tuple(name for name in schedulers if name in _table(recipe.get("policies", {}))),
         config=config,
+        breaches=breaches_of((row.scheduler, row.valid, row.fault) for row in rows),
     )
-    _refuse_costs(frame)
+    refuse_costs(frame)
     return frame
+
+
+def breaches_of(verdicts: Iterable[tuple[str, object, str | None]]) -> dict[str, Breach]:
+    """Scheduler -> its breach, from its rows as scheduler, whether valid, and the rule that was broken."""
+    checked: dict[str, list[str | None]] = {}
+    for name, valid, fault in verdicts:
+        if valid is not None or fault is not None:
+            checked.setdefault(name, []).append(fault or "" if fault is not None or not valid else None)
+    broken = {name: [rule for rule in own if rule is not None] for name, own in checked.items()}
+    return {name: Breach(len(own), len(checked[name]), own[0]) for name, own in broken.items() if own}
 
 
 def _checked(config: Config) -> tuple[Mapping[str, object], tuple[Cell, ...]]:
@@ -217,6 +258,8 @@ def _checked(config: Config) -> tuple[Mapping[str, object], tuple[Cell, ...]]:
     if not isinstance(config["split"], str):
         raise TypeError
     recipe = _table(config["scenario"])
+    for setting in map(_table, _list(recipe["settings"])):
+        _ = setting["name"], setting["default"]
     named = {key: recipe[key] for key in ("name", "generator", "metric", "baseline")}
     cells = [Cell(label, _table(values)) for label, values in _table(config["cells"]).items()]
     return {**recipe, **named}, tuple(sorted(cells, key=lambda cell: _order(cell.settings)))
@@ -258,7 +301,16 @@ def _unit(recipe: Mapping[str, object]) -> str:
     return unit if isinstance(unit, str) else ""
 
 
-def _baseline(wanted: str | None, usual: str, schedulers: tuple[str, ...]) -> str:
+def _usual_baseline(recipe: Mapping[str, object], config: Config) -> str:
+    """The scenario's own, as in :attr:`weft.scenarios.Scenario.baseline`."""
+    first = _table(next(iter(_table(config["cells"]).values())))
+    load = first.get("load", 0)
+    is_job_stream = recipe["generator"] == "workflow" and isinstance(load, int | float) and load > 0
+    return STREAM_BASELINE if is_job_stream else str(recipe["baseline"])
+
+
+def choose_baseline(wanted: str | None, usual: str, schedulers: Sequence[str]) -> str:
+    """The baseline asked for, else the usual one, else the first scheduler."""
     if wanted is None:
         return usual if usual in schedulers else schedulers[0]
     if wanted not in schedulers:
@@ -267,19 +319,24 @@ def _baseline(wanted: str | None, usual: str, schedulers: tuple[str, ...]) -> st
     return wanted
 
 
+def paired(rows: Sequence[Row], schedulers: Sequence[str]) -> list[Row]:
+    """Rows of the problems and seeds that every scheduler has."""
+    seen: dict[tuple[str, str, int], list[str]] = {}
+    for row in rows:
+        seen.setdefault((row.cell, row.problem, row.seed), []).append(row.scheduler)
+    return [row for row in rows if len(seen[row.cell, row.problem, row.seed]) == len(schedulers)]
+
+
 def _samples(
-    rows: Iterable[Row], cells: Sequence[str], schedulers: tuple[str, ...], has_seed_samples: bool
+    rows: Iterable[Row], cells: Sequence[str], has_seed_samples: bool
 ) -> dict[str, tuple[Sample, ...]]:
-    """Samples that every scheduler has: problems, in a stream problems with seeds."""
-    seen: dict[str, dict[Sample, set[str]]] = {cell: {} for cell in cells}
+    """Samples of every cell: problems, in a stream problems with seeds."""
+    found: dict[str, dict[Sample, None]] = {cell: {} for cell in cells}
     first: dict[tuple[str, str], int] = {}
-    for row in (row for row in rows if row.cell in seen):
+    for row in (row for row in rows if row.cell in found):
         seed = row.seed if has_seed_samples else first.setdefault((row.cell, row.problem), row.seed)
-        seen[row.cell].setdefault(Sample(row.problem, seed), set()).add(row.scheduler)
-    return {
-        cell: tuple(sample for sample, names in found.items() if len(names) == len(schedulers))
-        for cell, found in seen.items()
-    }
+        found[row.cell][Sample(row.problem, seed)] = None
+    return {cell: tuple(samples) for cell, samples in found.items()}
 
 
 def _values(
@@ -314,7 +371,7 @@ def _number(row: Row, metric: str) -> float:
     return float(value)
 
 
-def _refuse_costs(frame: Frame) -> None:
+def refuse_costs(frame: Frame) -> None:
     """Ratios need costs above zero."""
     for cell in frame.cells:
         for name in frame.schedulers:

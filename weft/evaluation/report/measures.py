@@ -58,7 +58,7 @@ def roles_played(claims: Claims, evidence: Evidence) -> dict[str, str]:
     """Role -> the schedulers of the sweeps that play it, where they have another name."""
     found: dict[str, str] = {}
     for frame in evidence.frames:
-        if frame.title == claims.scenario:
+        if frame.scenario == claims.scenario:
             for role, patterns in claims.roles.items():
                 names = role_in(frame, patterns)
                 if names and names != (role,):
@@ -71,7 +71,7 @@ def _sweep(claim: Claim, claims: Claims, evidence: Evidence) -> tuple[Frame, Cas
     wanted = [claim.of, *claim.against]
     missing = wanted
     for frame in evidence.frames:
-        if frame.title == claims.scenario:
+        if frame.scenario == claims.scenario:
             found = {role: role_in(frame, claims.roles.get(role, (role,))) for role in wanted}
             lacking = [role for role, names in found.items() if not names]
             if not lacking:
@@ -179,13 +179,16 @@ def device_fill(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]
 
 
 def _runs(claim: Claim, evidence: Evidence) -> list[TrainingRun]:
-    found = [
+    """Runs of the recipes a claim is about, as these are."""
+    named = [
         run
         for run in evidence.runs
         if any(fnmatchcase(str(run.recipe.get("name", "")), pattern) for pattern in claim.runs)
     ]
+    found = [run for run in named if not run.is_changed]
     if not found:
-        raise Missing(f"no run of {', '.join(claim.runs)}")
+        changed = " without --set and --from" if named else ""
+        raise Missing(f"no run of {', '.join(claim.runs)}{changed}")
     return found
 
 

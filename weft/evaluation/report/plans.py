@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from weft.errors import InputError, WeftError
 from weft.evaluation.report.blocks import Block, Section, Table, Text
 from weft.evaluation.report.frame import Frame, Sample
 from weft.evaluation.report.replay import draw
-from weft.evaluation.report.words import losses, quantity, standing, words
+from weft.evaluation.report.words import count, losses, quantity, standing, words
 
 MOST_PANELS = 3
 MOST_NAMED = 10
@@ -22,13 +22,14 @@ Notice = Callable[[str], None]
 
 
 def side_by_side(frame: Frame, chosen: str, wanted: str | None, notice: Notice) -> Section | None:
-    """One instance under the chosen scheduler and its closest rivals."""
+    """One instance under the chosen scheduler and its closest rivals: the one wanted, if it is here."""
     if frame.config is None:
         return None
-    cell, sample = _typical(frame, chosen) if wanted is None else _named(frame, wanted)
+    named = None if wanted is None else find_instance(frame, wanted)
+    cell, sample = named or _typical(frame, chosen)
     names = _rivals(frame, chosen)
     notice(f"drawing {frame.title}: {_where(cell, sample)}")
-    why = "asked for" if wanted is not None else "the sample closest to the middle of the sweep"
+    why = "asked for" if named is not None else "the sample closest to the middle of the sweep"
     lead = Text((f"{_where(cell, sample)} ({why}), all on one time axis.",))
     return Section(f"{frame.title}: side by side", (lead, *_drawn(frame, cell, sample, names, "middle")))
 
@@ -51,20 +52,32 @@ def _typical(frame: Frame, chosen: str) -> tuple[str, Sample]:
     return cell, frame.samples[cell][int(np.argmin(np.abs(costs - np.median(costs))))]
 
 
-def _named(frame: Frame, wanted: str) -> tuple[str, Sample]:
-    """The first sample whose words contain all words asked for."""
-    parts = wanted.replace(",", " ").split()
-    for cell in frame.cells:
-        for sample in frame.samples[cell.label]:
-            known = [cell.label, sample.problem, f"seed={sample.seed}"]
-            if all(part in known for part in parts):
-                return cell.label, sample
-    first = frame.cells[0].label
-    example = " ".join([p for p in (first, frame.samples[first][0].problem) if p])
+def check_instance(frames: Sequence[Frame], wanted: str | None) -> None:
+    """Refuse an instance that no sweep has."""
+    sweeps = [frame for frame in frames if frame.config is not None]
+    if wanted is None or not sweeps or any(find_instance(frame, wanted) for frame in sweeps):
+        return
+    first = sweeps[0].cells[0].label
+    example = " ".join(part for part in (first, sweeps[0].samples[first][0].problem) if part)
     raise InputError(
         f"expected an instance of the sweep such as {example!r} or 'seed=1', got {wanted!r}",
         field="--instance",
     )
+
+
+def find_instance(frame: Frame, wanted: str) -> tuple[str, Sample] | None:
+    """The first sample, with its cell, that has all the words asked for; commas and spaces part words."""
+    parts = _split(wanted)
+    for cell in frame.cells:
+        for sample in frame.samples[cell.label]:
+            known = _split(f"{cell.label} {sample.problem} seed={sample.seed}")
+            if all(part in known for part in parts):
+                return cell.label, sample
+    return None
+
+
+def _split(text: str) -> list[str]:
+    return text.replace(",", " ").split()
 
 
 def _drawn(frame: Frame, cell: str, sample: Sample, names: tuple[str, ...], at: str) -> tuple[Block, ...]:
@@ -84,7 +97,7 @@ def lost(frame: Frame, chosen: str, notice: Notice) -> Section | None:
     beaten = [loss for loss in found if loss.percent > 1e-7]
     title = f"{frame.title}: where {name} loses"
     if not beaten:
-        return Section(title, (Text((f"{name} is the best on every one of the {len(found)} samples.",)),))
+        return Section(title, (Text((f"{name} is the best on each of {count(len(found), 'sample')}.",)),))
     rows = tuple(
         (
             loss.cell or "all",
@@ -107,7 +120,7 @@ def lost(frame: Frame, chosen: str, notice: Notice) -> Section | None:
         "loss",
     )
     caption = (
-        f"The {len(rows)} samples on which {name} is furthest above the best of the others "
+        f"The {'sample' if len(rows) == 1 else count(len(rows), 'sample')} on which {name} is furthest above the best of the others "
         f"by {words(frame.metric)}; it loses on {len(beaten)} of {len(found)}."
     )
     blocks: list[Block] = [Table(headers, rows, (2, 3, 5, 6), caption)]

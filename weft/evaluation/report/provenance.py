@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 
 from weft.evaluation.benchmark import versions
 from weft.evaluation.report.blocks import Block, Code, Section, Table
 from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.runs import TrainingRun
-from weft.evaluation.store import config_hash
+from weft.evaluation.store import Config, config_hash
+from weft.scenarios import read_recipe, recipe_names
 
 _USUAL = {"split": "test", "check": "sample", "effort": None}
 
@@ -29,67 +28,65 @@ def train_command(run: TrainingRun) -> str:
     """The command line that starts such a run, with what it changed in its recipe."""
     name, seed = str(run.recipe.get("name", "RECIPE")), run.config.get("seed", 0)
     words = ["weft", "train", name, "--seed", str(seed)]
-    words += [word for setting in _changes(run.recipe, _recipe(name)) for word in ("--set", setting)]
+    words += [word for setting in run.changes for word in ("--set", setting)]
     start = run.recipe.get("from")
     words += ["--from", str(start)] if start else []
     return shlex.join([*words, "--out", run.source])
 
 
-def _recipe(name: str) -> dict[str, object]:
-    """The tables of a built-in training recipe, over those of the one it extends; empty for others."""
-    folder = resources.files("weft").joinpath("recipes", "training")
-    known = {entry.name.removesuffix(".toml"): entry for entry in folder.iterdir()}
-    if name not in known:
-        return {}
-    own: dict[str, object] = tomllib.loads(known[name].read_text("utf-8"))
-    base = _recipe(str(own.pop("extends"))) if "extends" in own else {}
-    tables = {key: {**_table(base.get(key)), **_table(value)} for key, value in own.items() if _table(value)}
-    return base | own | tables
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _changes(stored: Mapping[str, object], recipe: Mapping[str, object]) -> list[str]:
-    """Values of a run that are not those of its recipe, as ``key=value``."""
-    found = []
-    for key, usual in recipe.items():
-        value = stored.get(key, usual)
-        if _table(usual):
-            found += _changes(_table(value), _table(usual))
-        elif value != usual and key not in ("schema", "summary") and (value, usual) != (None, "none"):
-            found.append(f"{key}={'none' if value is None else json.dumps(value)}")
-    return found
-
-
 def evaluate_command(frame: Frame) -> str:
-    """The command line that makes such a sweep, or shows it."""
+    """The command line that makes such a sweep, goes on with it, or shows it."""
     config = frame.config or {}
-    recipe = config["scenario"]
-    assert isinstance(recipe, Mapping)
-    seeds = config["seeds"]
+    recipe, seeds = _table(config["scenario"]), config["seeds"]
     assert isinstance(seeds, list)
-    is_files = recipe["generator"] == "files"
-    problems = sorted({row.problem for row in frame.rows})
-    words = ["weft", "evaluate", *(problems if is_files else [frame.title])]
+    files = _files(config, recipe)
+    words = ["weft", "evaluate", *(files or [_scenario(frame.scenario)])]
     words += ["--schedulers", ",".join(frame.schedulers), "--baseline", frame.baseline]
-    words += [] if is_files else ["--problems", str(config["problems"])]
-    words += ["--seeds", str(len(seeds)), "--seed", str(seeds[0])]
-    words += [word for setting in _assignments(frame, recipe) for word in ("--set", setting)]
+    words += [] if len(files) == config["problems"] else ["--problems", str(config["problems"])]
+    words += ["--seeds", str(len(seeds)), "--seed", str(seeds[0]), *_cluster(frame.scenario, recipe)]
+    words += [word for setting in _assignments(config, recipe) for word in ("--set", setting)]
     for key, usual in _USUAL.items():
         words += [f"--{key}", str(config.get(key))] if config.get(key) != usual else []
     return shlex.join([*words, "--out", frame.source])
 
 
-def _assignments(frame: Frame, recipe: Mapping[str, object]) -> list[str]:
-    """Settings that are swept or not at their default."""
-    known = recipe["settings"]
+def _table(value: object) -> Mapping[str, object]:
+    assert isinstance(value, Mapping)
+    return value
+
+
+def _scenario(name: str) -> str:
+    """A built-in scenario by its name, another by the file that a person would have given it."""
+    return name if name in recipe_names() else f"{name}.toml"
+
+
+def _files(config: Config, recipe: Mapping[str, object]) -> list[str]:
+    """The files that are the problems of a sweep, in the order they were given."""
+    if recipe["generator"] != "files":
+        return []
+    cells = _table(config["cells"]).values()
+    others = [recipe.get("cluster"), *(_table(cell).get("trace") for cell in cells)]
+    return [name for name in _table(config.get("inputs", {})) if name not in others]
+
+
+def _cluster(name: str, recipe: Mapping[str, object]) -> list[str]:
+    """The option that names the machines, where they are not the scenario's own."""
+    stored = str(recipe.get("cluster") or "")
+    usual = read_recipe(name).cluster if name in recipe_names() else ""
+    return [] if stored in ("", usual) or stored.startswith("{") else ["--cluster", stored]
+
+
+def _assignments(config: Config, recipe: Mapping[str, object]) -> list[str]:
+    """Settings that are swept, in the order of the labels, or not at their default."""
+    known, cells = recipe["settings"], _table(config["cells"])
     assert isinstance(known, list)
     defaults = {setting["name"]: setting["default"] for setting in known}
+    tables = [_table(cell) for cell in cells.values()]
+    label = f",{next(iter(cells))}"
+    place = {key: label.find(f",{key}=") for key in tables[0]}
     found = []
-    for key in frame.cells[0].settings:
-        values = list(dict.fromkeys(json.dumps(cell.settings[key]) for cell in frame.cells))
+    for key in sorted(tables[0], key=lambda key: (place[key] < 0, place[key])):
+        values = list(dict.fromkeys(json.dumps(cell.get(key)) for cell in tables))
         if len(values) > 1:
             found.append(f"{key}=[{', '.join(values)}]")
         elif json.loads(values[0]) != defaults.get(key):

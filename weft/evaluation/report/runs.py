@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,15 @@ AGAINST = {
     "envelope_percent": "the best of the device-aware rules",
 }
 """Columns with the validated job time against rules, in percent -> which rules."""
+_PREFIXES = {"": "", "settings": "", "sight": "", "config": "", "validation": "validation."}
+"""Tables of a training recipe, the recipe itself first -> what ``--set`` writes before their keys."""
+_UNSET = ("name", "source", "from", *_PREFIXES)
+"""Keys of a recipe that ``--set`` does not take."""
 REWARDS = ("mean_reward", "episode_return")
+
+
+RecipeOf = Callable[[str], Mapping[str, object]]
+"""Name of a training recipe -> all its values as plain data; empty where there is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +40,25 @@ class TrainingRun:
     name: str
     config: Mapping[str, object]
     rows: tuple[Mapping[str, object], ...]
+    usual: Mapping[str, object] = field(default_factory=dict)
+    """The recipe of that name with all its defaults; empty where it is not known."""
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Values that are not those of its recipe, each as ``--set`` takes it."""
+        found: list[str] = []
+        for table, prefix in _PREFIXES.items() if self.usual else ():
+            stored, usual = (_table(one, table) for one in (self.recipe, self.usual))
+            for key, value in stored.items():
+                if key not in (() if table else _UNSET) and value != usual.get(key):
+                    found.append(f"{prefix}{key}={_as_toml(value)}")
+        return tuple(found)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it says nothing about its recipe: begun with weights, or with other values."""
+        has_other_source = bool(self.usual) and self.recipe.get("source") != self.usual.get("source")
+        return bool(self.recipe.get("from") or self.changes or has_other_source)
 
     @property
     def recipe(self) -> Mapping[str, object]:
@@ -73,6 +100,18 @@ class TrainingRun:
         return float(values.min()) if len(values) else None
 
 
+def _table(recipe: Mapping[str, object], name: str) -> Mapping[str, object]:
+    """One table of a recipe, or the recipe itself where the name is empty."""
+    found = recipe.get(name, {}) if name else recipe
+    return found if isinstance(found, Mapping) else {}
+
+
+def _as_toml(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_as_toml(one)}' for key, one in value.items())}}}"
+    return "none" if value is None else json.dumps(value)
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
 
@@ -85,7 +124,7 @@ def run_folders(folder: Path) -> list[Path]:
     return sorted(inside, key=lambda path: (len(path.name), path.name))
 
 
-def read_run(folder: str | Path) -> TrainingRun:
+def read_run(folder: str | Path, recipe_of: RecipeOf = lambda name: {}) -> TrainingRun:
     """The run in a folder; a row cut short by a kill is left out."""
     path = Path(folder)
     config = parse_json(read_bytes(path / CONFIG), path / CONFIG)
@@ -95,7 +134,9 @@ def read_run(folder: str | Path) -> TrainingRun:
     rows = tuple(_row(line, number, path / METRICS) for number, line in enumerate(lines, 1))
     parts = path.resolve().parts
     name = "/".join(parts[-2:]) if parts[-1].startswith("seed-") else parts[-1]
-    return TrainingRun(str(folder), name, config, rows)
+    made = TrainingRun(str(folder), name, config, rows)
+    usual = json.loads(json.dumps(recipe_of(str(made.recipe.get("name", "")))))
+    return replace(made, usual=usual)
 
 
 def _row(line: bytes, number: int, path: Path) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ import numpy as np
 from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Section, Table, Text
 from weft.evaluation.report.frame import Cell, DeviceUse, Frame
 from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
-from weft.evaluation.report.words import quantity, words
+from weft.evaluation.report.words import count, quantity, words
 from weft.evaluation.statistics import Comparison, PerformanceProfile, performance_profile
 from weft.model.graph import Floats
 
@@ -121,13 +121,14 @@ def _absolute(frame: Frame, metric: str) -> Figure:
 
 
 def _means(frame: Frame, metric: str) -> Block:
-    """Means with half intervals, a line per cell; the best of each line stands out."""
+    """Means with half intervals, a line per cell; the best lawful one of each line stands out."""
     lines, strong = [], []
+    is_lawful = np.isin(frame.schedulers, frame.lawful)
     for r, cell in enumerate(frame.cells):
         found = [frame.summary(metric, cell.label, name) for name in frame.schedulers]
-        means = [one.mean for one in found]
         if metric == frame.metric:
-            strong += [(r, c + 1) for c, mean in enumerate(means) if np.isclose(mean, min(means), rtol=1e-9)]
+            means = np.where(is_lawful, [one.mean for one in found], np.inf)
+            strong += [(r, c + 1) for c in np.flatnonzero(np.isclose(means, means.min(), rtol=1e-9)).tolist()]
         lines.append([_place(frame, cell), *(with_half(s.mean, s.high) for s in found)])
     caption = f"{mean_of(quantity(frame, metric))} ± half the 95 % interval"
     return _matrix(frame, lines, caption, strong)
@@ -229,7 +230,7 @@ def profiles(frame: Frame) -> Section | None:
     ]
     axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))
     caption = (
-        f"Performance profile over {frame.num_samples} samples: how often a scheduler is within a percentage "
+        f"Performance profile over {count(frame.num_samples, 'sample')}: how often a scheduler is within a percentage "
         "of the best one there. Higher and further left is better."
     )
     drawn = Figure(line_chart(series, axes, is_step=True, has_marks=False), caption, "Performance profile")

@@ -23,6 +23,7 @@ METRIC_WORDS = {
 }
 TIMES = ("makespan", "mean_jct", "p99_jct")
 _MOST_NAMED = 4
+_TOO_FEW = "The interval leaves out 0, but the samples are too few for the test corrected for all comparisons; take more."
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ def words(metric: str) -> str:
     return METRIC_WORDS.get(metric, metric)
 
 
+def count(number: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def quantity(frame: Frame, metric: str) -> str:
     """A metric with its unit, for an axis or a header."""
     unit = frame.unit if metric in TIMES else "%" if metric == "gap_percent" else ""
@@ -62,9 +68,12 @@ def quantity(frame: Frame, metric: str) -> str:
 
 
 def standing(frame: Frame) -> Standing:
-    """The lowest geometric mean cost over all samples of all cells, which then all count the same."""
-    means = {name: float(np.log(frame.pooled(name)).mean()) for name in frame.schedulers}
-    order = sorted(frame.schedulers, key=lambda name: (means[name], frame.schedulers.index(name)))
+    """The lowest geometric mean cost over all samples of all cells, which then all count the same.
+
+    Who broke a rule takes no part.
+    """
+    means = {name: float(np.log(frame.pooled(name)).mean()) for name in frame.lawful}
+    order = sorted(frame.lawful, key=lambda name: (means[name], frame.schedulers.index(name)))
     winner, others = order[0], order[1:]
     if frame.num_samples < 2 or not others:
         return Standing(winner, ())
@@ -80,8 +89,8 @@ def subject(frame: Frame, wanted: str | None = None) -> str:
 
 
 def losses(frame: Frame, name: str) -> list[Loss]:
-    """Every sample against the best of the others, the worst loss first."""
-    rivals = [other for other in frame.schedulers if other != name]
+    """Every sample against the best of the others that broke no rule, the worst loss first."""
+    rivals = [other for other in frame.lawful if other != name]
     found = []
     for cell in frame.cells if rivals else ():
         costs = np.stack([frame.costs(cell.label, other) for other in rivals])
@@ -94,11 +103,14 @@ def losses(frame: Frame, name: str) -> list[Loss]:
 
 def headline(frame: Frame, chosen: str) -> list[str]:
     """The findings in a few sentences, each of which the statistics carry."""
+    lines = [f"{frame.title}: {frame.shown(name)} {breach}." for name, breach in frame.breaches.items()]
+    if len(frame.breaches) == len(frame.schedulers):
+        return [*lines, f"{frame.title}: nobody wins, every scheduler broke a rule.", *_unfinished(frame)]
     place = standing(frame)
-    lines = [_first(frame, place)]
+    lines.append(_first(frame, place))
     if len(frame.cells) > 1:
         lines.append(_by_cell(frame, place.winner))
-    if place.others and chosen not in (place.winner, place.others[0][0]):
+    if chosen in dict(place.others[1:]):
         lines.append(_about(frame, place, chosen))
     if frame.baseline not in (place.winner, place.others[0][0] if place.others else ""):
         lines += [
@@ -106,26 +118,33 @@ def headline(frame: Frame, chosen: str) -> list[str]:
             for name, comparison in place.others
             if name == frame.baseline
         ]
-    lines.append(_worst(frame, chosen))
-    if len(frame.rows) < frame.num_expected and frame.rows:
-        lines.append(
-            f"{frame.title}: the sweep is not finished, {len(frame.rows):,} of {frame.num_expected:,} rows."
-        )
-    return [line for line in lines if line]
+    if chosen not in frame.breaches:
+        lines.append(_worst(frame, chosen))
+    return [line for line in [*lines, *_unfinished(frame)] if line]
+
+
+def _unfinished(frame: Frame) -> list[str]:
+    have, expected = len(frame.rows), frame.num_expected
+    if not have or have >= expected:
+        return []
+    return [f"{frame.title}: the sweep is not finished, {have:,} of {expected:,} rows."]
 
 
 def _first(frame: Frame, place: Standing) -> str:
     name = frame.shown(place.winner)
     what = f"the lowest {words(frame.metric)}"
+    if len(frame.lawful) == 1 and frame.breaches:
+        return f"{frame.title}: {name} alone broke no rule."
     if not place.others:
         return f"{frame.title}: {name} has {what}; one sample says nothing about others."
     other, comparison = place.others[0]
     rival, over = frame.shown(other), f"over {comparison.n} paired samples"
     if comparison.verdict != "better":
         low, high = comparison.low_percent, comparison.high_percent
+        few = "" if low <= 0.0 <= high else f" {_TOO_FEW}"
         return (
             f"{frame.title}: {name} has {what}, but {rival} cannot be told apart from it "
-            f"({low:+.1f} to {high:+.1f} %) {over}."
+            f"({low:+.1f} to {high:+.1f} %) {over}.{few}"
         )
     return (
         f"{frame.title}: {name} wins. Its {words(frame.metric)} is {-comparison.percent:.1f} % below that of "
@@ -155,8 +174,8 @@ def _by_cell(frame: Frame, winner: str) -> str:
 
 
 def _best(frame: Frame, cell: str) -> str:
-    means = [float(frame.costs(cell, name).mean()) for name in frame.schedulers]
-    return frame.schedulers[int(np.argmin(means))]
+    means = [float(frame.costs(cell, name).mean()) for name in frame.lawful]
+    return frame.lawful[int(np.argmin(means))]
 
 
 def _worst(frame: Frame, chosen: str) -> str:
@@ -166,9 +185,9 @@ def _worst(frame: Frame, chosen: str) -> str:
     worst, name = found[0], frame.shown(chosen)
     where = ", ".join(part for part in (worst.cell, str(worst.sample)) if part)
     if worst.percent <= 0:
-        return f"{frame.title}: {name} loses on none of the {len(found)} samples."
+        return f"{frame.title}: {name} loses on none of {count(len(found), 'sample')}."
     num = sum(loss.percent > 1e-7 for loss in found)
     return (
-        f"{frame.title}: {name} loses to the best of the others on {num} of {len(found)} samples; the worst is "
+        f"{frame.title}: {name} loses to the best of the others on {num} of {count(len(found), 'sample')}; the worst is "
         f"{worst.percent:.1f} % above {frame.shown(worst.rival)} ({where})."
     )

@@ -1,0 +1,30 @@
+"""Which instance is drawn."""
+
+from __future__ import annotations
+
+import pytest
+from report_examples import example_config, example_frame, example_row
+
+from weft.errors import InputError
+from weft.evaluation.report.frame import Frame, Sample, frame_of
+from weft.evaluation.report.plans import check_instance, find_instance
+
+
+def grid_frame() -> Frame:
+    """A sweep over two settings, whose labels have a comma."""
+    config = example_config(("fifo",), (0.0,), 1)
+    cells = {f"p_c={p:g},jobs={jobs}": {"p_c": p, "jobs": jobs} for p in (0.0, 1.0) for jobs in (5, 9)}
+    rows = [example_row(label, 0, "fifo", 1.0) for label in cells]
+    return frame_of("grid", config | {"cells": cells}, rows)
+
+
+@pytest.mark.parametrize("words", ["p_c=1,jobs=9 test/0", "jobs=9 p_c=1", "p_c=1, jobs=9, seed=0"])
+def test_instance_of_a_grid_is_found_by_its_label(words: str):
+    assert find_instance(grid_frame(), words) == ("p_c=1,jobs=9", Sample("test/0", 0))
+
+
+def test_instance_need_be_in_one_of_several_sweeps():
+    frames = (example_frame(lambda name, p, seed: 1.0 + seed), grid_frame())
+    check_instance(frames, "jobs=9")
+    with pytest.raises(InputError, match="expected an instance of the sweep such as 'p_c=0 test/0'"):
+        check_instance(frames, "jobs=7")
