@@ -71,7 +71,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         seeds = ()
     if not seeds or min(seeds) < 0 or max(seeds) > MOST_SEED:
         raise InputError(
-            f"expected whole numbers up to {MOST_SEED} as in 1,2,3 or 1:4, got {text!r:.80}", field="seeds"
+            f"expected whole numbers as in 1,2,3 or 1:4, at most {MOST_SEED}, got {text!r:.80}", field="seeds"
         )
     if len(seeds) > MOST_RUNS:
         raise InputError(f"expected at most {MOST_RUNS} seeds, got {text!r:.80}", field="seeds")
