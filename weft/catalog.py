@@ -226,7 +226,9 @@ def _in_view(name: str, base: str, view: str) -> Any:
     other = TASKS if view == QUEUES else QUEUES
     if _is_in(other, name):
         raise InputError(f"{name} acts on {_ACTS_ON[other]}, not on {_ACTS_ON[view]}", field="scheduler")
-    close = difflib.get_close_matches(base.partition("+")[0], [one for one in DISPATCHERS if _is_in(view, one)], 1)
+    close = difflib.get_close_matches(
+        base.partition("+")[0], [one for one in DISPATCHERS if _is_in(view, one)], 1
+    )
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise InputError(f"no dispatcher {name!r}{hint} (weft schedulers lists them)", field="scheduler")
 
