@@ -161,6 +161,8 @@ class _Safe:
 
     def act(self, observation: Floats32, actions: Ints, waits: bool, done: Bools, count: Ints) -> bool:
         """Decide in all environments, some by the rule; False, and nothing is done, where none needs it."""
+        if not self._guard.is_needed(observation):
+            return False
         is_ruled = self._guard.outside(observation) & ~done
         if not is_ruled.any():
             return False

@@ -39,17 +39,20 @@ def safe_dispatcher(problem: Problem) -> Dispatcher:
 
 
 class Guard:
-    """The trained ranges of an observation, with their margin."""
+    """The upper ends of the trained ranges, with their margin: ages, lengths and flags are never negative."""
 
     def __init__(self, card: Card) -> None:
         low, high = np.array(card.ranges, np.float32).T
         margin = np.maximum(np.float32(SLACK) * (high - low), np.float32(LEAST_MARGIN))
-        self._low, self._high = low - margin, high + margin  # (num_features,)
+        self._high = high + margin  # (num_features,)
+
+    def is_needed(self, observation: Floats32) -> bool:
+        """Whether any element of any observation (..., num_features) lies beyond its range."""
+        return bool((observation > self._high).any())
 
     def outside(self, observation: Floats32) -> Bools:  # (num_envs,)
         """Which of the observations (num_envs, num_features) lie beyond the ranges."""
-        found = (observation > self._high) | (observation < self._low)
-        return np.asarray(found.any(axis=-1), np.bool_)
+        return np.asarray((observation > self._high).any(axis=-1), np.bool_)
 
 
 def guard_of(card: Card) -> Guard | None:

@@ -200,7 +200,7 @@ class QueueView:
             s.free_at[0, self.is_lost] = s.total[0, NOW] + self._longest
         if not observe_due(self.stream, learned.sight, s, 0, self.is_busy, self._observation, self._mask):
             return []
-        if learned.guard is not None and learned.guard.outside(self._observation):
+        if learned.guard is not None and learned.guard.is_needed(self._observation):
             return self._fall_back(learned)
         narrow = Narrowing(self.stream, s) if learned.narrows else None
         self._action[:] = learned.decide(self._observation, self._mask, narrow)
