@@ -92,9 +92,11 @@ def _ratio(value: object, name: str, file: str, number: int) -> Ratio:
 
 
 def append(entry: Entry, path: Path) -> None:
-    """Add one line at the end."""
+    """Add one line at the end, also where the last one was left open."""
+    before = path.read_bytes() if path.exists() else b""
+    is_open = bool(before) and not before.endswith(b"\n")
     with path.open("a", encoding="utf-8") as file:
-        file.write(entry.to_line())
+        file.write(("\n" if is_open else "") + entry.to_line())
 
 
 def judge(entries: Sequence[Entry]) -> list[Verdict]:

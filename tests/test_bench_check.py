@@ -208,3 +208,11 @@ def test_report_refuses_a_name_twice() -> None:
 
 def test_committed_history_can_be_read() -> None:
     assert all(entry.ratios for entry in read_history(check.HISTORY))
+
+
+def test_history_left_without_a_final_newline_is_not_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    first, second = entries(1.0, 2.0)
+    path.write_text(first.to_line().rstrip("\n"), "utf-8")
+    append(second, path)
+    assert read_history(path) == [first, second]

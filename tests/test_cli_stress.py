@@ -37,6 +37,11 @@ def test_stress_json_says_what_compare_says(capsys: pytest.CaptureFixture[str]) 
         assert all(row["valid"] for row in rows.values())
 
 
+def test_stress_without_a_beaten_planner_does_not_say_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ASKED[:5], "--tasks", "3", "--devices", "2", "--effort", "3", "--out", "even"]) == 0
+    assert "the problem nearest to peft beating heft" in capsys.readouterr().out
+
+
 def test_stress_prints_the_smallest_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(list(ASKED)) == 0
     captured = capsys.readouterr()

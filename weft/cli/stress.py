@@ -182,7 +182,7 @@ def _show(search: Search, folder: Path, seconds: float) -> None:
     question = search.question
     a, b = output.safe(question.better), output.safe(question.worse)
     numeric = ("tasks", "edges", "devices", f"{a} [s]", f"{b} [s]", "ratio", f"{a} against {b}")
-    table = output.table(["", *numeric], numeric, f"problems on which {b} beats {a}")
+    table = output.table(["", *numeric], numeric, _table_title(search, a, b))
     finds = {"worst": search.worst, "smallest": search.smallest}
     for label, find in finds.items():
         if find is None:
@@ -204,6 +204,11 @@ def _show(search: Search, folder: Path, seconds: float) -> None:
         return
     output.say("")
     _show_problem(search.smallest.problem)
+
+
+def _table_title(search: Search, a: str, b: str) -> str:
+    is_beaten = search.worst is not None and search.worst.above_percent > 0.0
+    return f"problems on which {b} beats {a}" if is_beaten else f"the problem nearest to {b} beating {a}"
 
 
 def _show_problem(problem: Problem) -> None:

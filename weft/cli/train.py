@@ -199,9 +199,10 @@ class _Reporter:
         if now < self._next and progress.update < progress.num_updates:
             return
         self._next = now + self.every
+        left = f", {output.duration(progress.seconds_left)} left" if progress.seconds_left else ""
         print(
             f"{progress.samples:>12,} of {progress.num_samples:,} samples, "
-            f"mean reward {progress.row.get('mean_reward'):.5g}, {output.duration(progress.seconds_left)} left",
+            f"mean reward {progress.row.get('mean_reward'):.5g}{left}",
             file=sys.stderr,
             flush=True,
         )

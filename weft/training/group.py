@@ -51,7 +51,7 @@ class Part:
         if isinstance(percent, float):
             _say(
                 f"{self.folder}: {progress.samples:,} of {progress.num_samples:,} samples, "
-                f"{percent:+.1f} % against the best rules, {progress.seconds_left:.0f} s left"
+                f"{percent:+.1f} % against the best rules{progress.left}"
             )
 
 

@@ -106,9 +106,15 @@ class Progress:
     seconds: float
     """Wall time so far, earlier parts of a resumed run included."""
     cpu_seconds: float
-    seconds_left: float
-    """What the rest takes at the pace of this process."""
+    seconds_left: float | None
+    """What the rest takes at the pace of this process since its first update, in which kernels may be
+    compiled; None after that one."""
     row: Row
+
+    @property
+    def left(self) -> str:
+        """``, 12 s left``; empty where it is not known, or nothing is left."""
+        return f", {self.seconds_left:.0f} s left" if self.seconds_left else ""
 
 
 @dataclass(frozen=True)
@@ -280,7 +286,7 @@ class Run:
         learner.restore(state)
         self._best_score = manifest.best_score
         self._saved_update = manifest.update
-        self._clock = _Clock(manifest.seconds, manifest.cpu_seconds, learner.update)
+        self._clock = _Clock(manifest.seconds, manifest.cpu_seconds)
         if not metrics.cut(manifest.metrics_bytes):
             self._notice(f"{self.path / METRICS} lacks rows of updates before {manifest.update}")
 
@@ -337,11 +343,10 @@ class Run:
 class _Clock:
     """Wall and CPU time of a run, those of its earlier parts added."""
 
-    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0, first_update: int = 0) -> None:
-        self._started = time.perf_counter()
-        self._wall_before = seconds - self._started
+    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
+        self._wall_before = seconds - time.perf_counter()
         self._cpu_before = cpu_seconds - time.process_time()
-        self._first_update = first_update
+        self._paced_from: tuple[int, float] | None = None
 
     @property
     def seconds(self) -> float:
@@ -354,9 +359,15 @@ class _Clock:
     def columns(self) -> dict[str, float]:
         return {"seconds": round(self.seconds, 3), "cpu_seconds": round(self.cpu_seconds, 3)}
 
-    def left(self, update: int, num_updates: int) -> float:
-        pace = (time.perf_counter() - self._started) / max(update - self._first_update, 1)
-        return pace * (num_updates - update)
+    def left(self, update: int, num_updates: int) -> float | None:
+        """Seconds left after an update; the first one asked about begins the count."""
+        now = time.perf_counter()
+        if self._paced_from is None:
+            self._paced_from = update, now
+        first, since = self._paced_from
+        if update in (first, num_updates):
+            return 0.0 if update == num_updates else None
+        return (now - since) / (update - first) * (num_updates - update)
 
 
 @contextmanager

@@ -158,7 +158,7 @@ class _Report:
             return
         self._next = time.monotonic() + 10.0
         figures = {key: round(value, 2) for key, value in row.items() if isinstance(value, float)}
-        print(f"{progress.update} of {progress.num_updates}, {progress.seconds_left:.0f} s left: {figures}")
+        print(f"{progress.update} of {progress.num_updates}{progress.left}: {figures}")
         sys.stdout.flush()
 
 

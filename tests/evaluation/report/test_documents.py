@@ -26,6 +26,12 @@ def test_compare_is_a_frame_over_files(tmp_path: Path):
     assert (frame.schedulers, frame.num_samples, frame.baseline) == (("heft", "peft"), 2, "heft")
 
 
+@pytest.mark.parametrize(("units", "unit"), [(("ms", "ms"), "ms"), (("ms", "s"), "")])
+def test_compare_has_the_time_unit_of_its_rows(tmp_path: Path, units: tuple[str, str], unit: str):
+    rows = [{**row, "time_unit": one} for row, one in zip(compared(heft=2.0), units, strict=True)]
+    assert gather([write(tmp_path / "c.json", schema="weft/compare/1", rows=rows)]).frames[0].unit == unit
+
+
 def test_compare_remembers_who_broke_a_rule(tmp_path: Path):
     rows = [{**row, "valid": row["scheduler"] == "heft"} for row in compared(heft=2.0, peft=1.0)]
     frame = gather([write(tmp_path / "c.json", schema="weft/compare/1", rows=rows)]).frames[0]

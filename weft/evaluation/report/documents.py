@@ -90,7 +90,7 @@ def _frame(source: str, rows: Rows) -> Frame:
         title=Path(source).stem,
         source=source,
         metric="makespan",
-        unit="",
+        unit=_unit([row for own in rows.values() for row in own.values()]),
         baseline=schedulers[0],
         schedulers=schedulers,
         cells=(Cell("", {}),),
@@ -108,6 +108,12 @@ def _frame(source: str, rows: Rows) -> Frame:
     )
     refuse_costs(frame)
     return frame
+
+
+def _unit(rows: Sequence[Mapping[str, object]]) -> str:
+    """The time unit that all rows name; empty where they differ or do not say."""
+    units = list(dict.fromkeys(row.get("time_unit") for row in rows))
+    return units[0] if len(units) == 1 and isinstance(units[0], str) else ""
 
 
 def _is_number(value: object) -> bool:

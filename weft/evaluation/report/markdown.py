@@ -1,4 +1,4 @@
-"""A report as Markdown: the same words and tables; charts are named, the HTML draws them."""
+"""A report as Markdown: the same words and tables; charts and the table of all rows are in the HTML alone."""
 
 from __future__ import annotations
 

@@ -208,7 +208,8 @@
       ctx.textAlign = "center";
       for (const t of found.values) {
         const x = left + (t - view.t0) * scale;
-        if (x < right - 8) ctx.fillText(shown(t, found.step), x, bottom + 14);
+        const text = shown(t, found.step);
+        if (x + ctx.measureText(text).width / 2 <= right) ctx.fillText(text, x, bottom + 14);
       }
       ctx.textAlign = "left";
       ctx.fillText(this.chart.unit, right + 6, bottom + 14);
