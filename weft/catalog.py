@@ -244,10 +244,14 @@ def dispatcher_for(name: str, problem: Problem) -> Dispatcher | TaskDispatcher:
 _WEIGHTS = (".safetensors", ".json")
 
 
+def is_run(name: str) -> bool:
+    """Whether a name stands for a policy of a run folder."""
+    return name.endswith(("@best", "@last")) or (name not in POLICIES and Path(name).is_dir())
+
+
 def is_policy(name: str) -> bool:
     """Whether a name stands for a policy: one that ships, a weights file or a run folder."""
-    is_file = Path(name).suffix in _WEIGHTS or name.endswith(("@best", "@last"))
-    return name in POLICIES or is_file or Path(name).is_dir()
+    return name in POLICIES or Path(name).suffix in _WEIGHTS or is_run(name)
 
 
 def chooser(name: str) -> Dispatcher | Learned:
