@@ -11,6 +11,7 @@ WEFT := $(VENV)/bin/weft
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 CLUSTER ?= gpu-mix-8
 RULES := fifo,mru,depth-first,batch-fifo,heavy-last-1,heavy-last-3,heavy-last-5
+OTHERS := random,top-first,round-robin,shortest-first,longest-first,batch-mru,batch-depth,edf,eft,srw,heft-expected,heft-estimated
 PLANNERS := heft,cpop,peft,lookahead,min-min,deft,tdca,perturbed
 
 .PHONY: demo test test-browser chromium soak bench bench-check clean
@@ -22,6 +23,9 @@ demo: $(VENV)/.weft-demo
 	$(WEFT) schedule examples/pipeline.json --cluster $(CLUSTER) --scheduler perturbed --out out/schedule.json --gantt out/gantt.png
 	@echo
 	$(WEFT) train conditional-quick --out out/run --resume
+	@echo
+	$(WEFT) evaluate conditional --schedulers out/run@best,ppo,$(RULES),$(OTHERS) --baseline heavy-last-1 \
+	  --seeds 16 --set jobs=3000 --set p_c=0.25
 	@echo
 	@rm -rf out/sweep
 	$(WEFT) evaluate conditional --schedulers out/run@best,ppo,$(RULES) --baseline heavy-last-1 \
