@@ -17,7 +17,8 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.sim.arrays import Arrays
 from weft.sim.decode import Pools, Scratch, decode_list, free_device, may_use, reset
 from weft.sim.heap import pop_event, push_event
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import kernel
+from weft.sim.jit import lean_inlined as inlined
 from weft.sim.random import uniform
 
 
@@ -264,6 +265,53 @@ def _start_in_turn(
     return num_events
 
 
+@inlined
+def _open(pools: Pools, s: Scratch) -> tuple[int, int]:
+    """Count what every task waits for; returns how many are ready and how many releases are to come."""
+    waiting, ready, release, num_preds = s.waiting, s.ready, pools.release, pools.num_preds
+    n = len(num_preds)
+    num_ready, num_events = np.int64(0), np.int64(0)
+    for i in range(n):
+        waiting[i] = num_preds[i]
+        if release[i] > 0.0:
+            waiting[i] += 1
+            num_events = push_event(s.event_time, s.event_task, num_events, release[i], i + n)
+        elif waiting[i] == 0:
+            ready[num_ready] = i
+            num_ready += 1
+    return num_ready, num_events
+
+
+@inlined
+def _settle(waiting: Ints, ready: Ints, num_ready: int, i: int) -> int:
+    """One thing less to wait for; returns how many tasks are ready."""
+    waiting[i] -= 1
+    if waiting[i] == 0:
+        ready[num_ready] = i
+        num_ready += 1
+    return num_ready
+
+
+@inlined
+def _pass_events(pools: Pools, s: Scratch, num_ready: int, num_events: int) -> tuple[int, int, bool]:
+    """All ends and releases of the next moment; returns ready tasks, events left, whether a task ended."""
+    waiting, ready, times, tasks = s.waiting, s.ready, s.event_time, s.event_task
+    succ_ptr, succ = pools.succ_ptr, pools.succ
+    n, now = len(waiting), times[0]
+    has_ended = np.bool_(False)
+    while num_events > 0 and times[0] == now:
+        i = tasks[0]
+        num_events = pop_event(times, tasks, num_events)
+        if i >= n:
+            num_ready = _settle(waiting, ready, num_ready, i - n)
+            continue
+        has_ended = np.bool_(True)
+        _vacate(pools, s, i)
+        for e in range(succ_ptr[i], succ_ptr[i + 1]):
+            num_ready = _settle(waiting, ready, num_ready, succ[e])
+    return num_ready, num_events, has_ended
+
+
 @kernel
 def draw_by_dispatch(
     pools: Pools, s: Scratch, scores: Scores, state: np.ndarray, by_logit: Floats, by_hold: Floats
@@ -271,25 +319,17 @@ def draw_by_dispatch(
     """One draw by dispatch into ``s``; gradients of length 0 are left out. Returns the last finish."""
     logit, group = scores.logit, scores.group
     n = len(logit)
-    waiting, ready, times, tasks = s.waiting, s.ready, s.event_time, s.event_task
+    ready = s.ready
     num_choices, choices, class_free = pools.num_choices, pools.choices, s.class_free
-    succ_ptr, succ = pools.succ_ptr, pools.succ
     top = logit.max() if n > 0 else 0.0
     weight, key = np.empty(n), np.empty(n)
     walk = np.empty(n, np.int64)
     hold = np.zeros(len(scores.hold), np.bool_)
     _draw_holds(scores, state, hold)
     reset(pools, s)
-    num_ready, num_events = np.int64(0), np.int64(0)
     for i in range(n):
         weight[i] = np.exp(max(logit[i] - top, -600.0))
-        waiting[i] = pools.num_preds[i]
-        if pools.release[i] > 0.0:
-            waiting[i] += 1
-            num_events = push_event(times, tasks, num_events, pools.release[i], i + n)
-        elif waiting[i] == 0:
-            ready[num_ready] = i
-            num_ready += 1
+    num_ready, num_events = _open(pools, s)
     now, last = 0.0, 0.0
     while True:
         size, kept = np.int64(0), np.int64(0)
@@ -325,25 +365,10 @@ def draw_by_dispatch(
         num_ready = kept
         if num_events == 0:
             return last
-        now = times[0]
-        while num_events > 0 and times[0] == now:
-            i = tasks[0]
-            num_events = pop_event(times, tasks, num_events)
-            if i >= n:
-                i -= n
-                waiting[i] -= 1
-                if waiting[i] == 0:
-                    ready[num_ready] = i
-                    num_ready += 1
-                continue
-            last = max(last, now)
-            _vacate(pools, s, i)
-            for e in range(succ_ptr[i], succ_ptr[i + 1]):
-                j = succ[e]
-                waiting[j] -= 1
-                if waiting[j] == 0:
-                    ready[num_ready] = j
-                    num_ready += 1
+        now = s.event_time[0]
+        num_ready, num_events, has_ended = _pass_events(pools, s, num_ready, num_events)
+        if has_ended:
+            last = now
 
 
 @kernel
