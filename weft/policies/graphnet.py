@@ -7,17 +7,15 @@ any mean or maximum. :class:`weft.policies.graph_forward.GraphPolicy` decides th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, one_hot
 
-from weft.policies.checkpoint import Weights, check_weights
 from weft.policies.graph_architecture import DRAINED, Blocks, GraphArchitecture
 from weft.policies.mlp import Choose
-from weft.policies.tensors import Array
+from weft.policies.net import Net
 
 AT_ONCE = 8192
 """Values are estimated for so many observations at a time."""
@@ -34,8 +32,10 @@ class Encoded(NamedTuple):
     can_run: Tensor  # (N, D, K)
 
 
-class GraphNet(nn.Module):
+class GraphNet(Net):
     """Policy and value estimate for rows with room for so many kinds and devices."""
+
+    architecture: GraphArchitecture
 
     def __init__(self, architecture: GraphArchitecture, num_kinds: int, num_devices: int) -> None:
         super().__init__()
@@ -82,17 +82,6 @@ class GraphNet(nn.Module):
             taken = one_hot(actions[-1][:, 0], self.num_kinds + 1)[:, : self.num_kinds]
             left = (left - taken * known.batch[:, p : p + 1]).clamp_min(0.0)
         return torch.cat(actions, 1), torch.cat(parts, 1)
-
-    def weights(self) -> Weights:
-        """Copies of all tensors by name, as NumPy arrays."""
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.named_parameters()}
-
-    @torch.no_grad()
-    def load_weights(self, weights: Mapping[str, Array]) -> None:
-        """Take over tensors of the same architecture, in place."""
-        checked = check_weights(weights, self.architecture)
-        for name, tensor in self.named_parameters():
-            tensor.copy_(torch.from_numpy(checked[name]))
 
     def _blocks(self, observation: Tensor) -> Blocks:
         return self.architecture.blocks(observation, self.num_kinds, self.num_devices)

@@ -6,14 +6,14 @@ The tensors and their names are those of :class:`weft.policies.checkpoint.Archit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from weft.policies.checkpoint import Architecture, Weights, check_weights
-from weft.policies.tensors import Array
+from weft.policies.checkpoint import Architecture
+from weft.policies.net import Net
 
 BARRED = float(torch.finfo(torch.float32).min)
 """Added to the logit of a masked choice: its probability is then exactly 0, and all stays finite."""
@@ -80,8 +80,10 @@ class PrefixLayers(Layers):
         self.prefix = nn.Parameter(torch.zeros(widths[-1], widths[-2]))  # (H * K, hidden)
 
 
-class Mlp(nn.Module):
+class Mlp(Net):
     """Policy and value estimate of one architecture; call ``initialise`` or ``load_weights`` first."""
+
+    architecture: Architecture
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
@@ -139,17 +141,6 @@ class Mlp(nn.Module):
             if isinstance(self.policy, PrefixLayers):
                 before = before + self.policy.prefix[head * self.num_choices + actions[-1].squeeze(1)]
         return torch.cat(actions, 1), torch.cat(parts, 1)
-
-    def weights(self) -> Weights:
-        """Copies of all tensors by name, as NumPy arrays."""
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.named_parameters()}
-
-    @torch.no_grad()
-    def load_weights(self, weights: Mapping[str, Array]) -> None:
-        """Take over tensors of the same architecture, in place."""
-        checked = check_weights(weights, self.architecture)
-        for name, tensor in self.named_parameters():
-            tensor.copy_(torch.from_numpy(checked[name]))
 
     def _logits(self, before: Tensor, actions: Tensor | None) -> Tensor:
         if not isinstance(self.policy, PrefixLayers):

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from weft.errors import InputError
-from weft.policies.checkpoint import Weights, check_weights
 from weft.policies.encoder import one_hot, pooled_lists
 from weft.policies.encoder_shape import EncoderShape
+from weft.policies.net import Net
 from weft.policies.task_view import DENSE_LIMIT, TaskView
 from weft.policies.tensors import Array
 
@@ -227,12 +227,14 @@ def _affine(fan_in: int, fan_out: int) -> nn.Linear:
     return layer
 
 
-class Topoformer(nn.Module):
+class Topoformer(Net):
     """Scores of tasks and of (task, class) pairs; call ``initialise`` or ``load_weights`` first."""
+
+    architecture: EncoderShape
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        self.shape = shape
+        self.architecture = self.shape = shape
         self.embed = _affine(shape.num_inputs, shape.width)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
@@ -266,14 +268,3 @@ class Topoformer(nn.Module):
         task = torch.tanh(self.task(hidden)) @ self.pair  # (B, N, num_pair_features)
         bias = (graphs.pairs * (task + self.pair_skip).unsqueeze(2)).sum(-1)
         return scores, bias
-
-    def weights(self) -> Weights:
-        """Copies of all tensors by name, as NumPy arrays."""
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.named_parameters()}
-
-    @torch.no_grad()
-    def load_weights(self, weights: Mapping[str, Array]) -> None:
-        """Take over tensors of the same shape, in place."""
-        checked = check_weights(weights, self.shape)
-        for name, tensor in self.named_parameters():
-            tensor.copy_(torch.from_numpy(checked[name]))

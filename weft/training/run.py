@@ -24,7 +24,7 @@ from typing import Protocol
 
 from weft import __version__
 from weft.errors import InputError
-from weft.io.folders import LOCK, locked
+from weft.io.folders import claim, locked
 from weft.policies.checkpoint import Card, Weights, read_card, save_policy
 from weft.policies.tensors import Array, read_bytes, sha256, write_atomic
 from weft.training.checkpoints import Checkpoints, CorruptError, Notice
@@ -148,22 +148,10 @@ def open_run(
 
     A folder that holds another run, or this one when it is not to be resumed, is refused.
     """
-    path = _run_folder(folder)
+    path = claim(folder, "run", CONFIG)
     with locked(path, "training in this folder"):
         _prepare(path, spec, is_resumed=is_resumed, notice=on_notice)
         yield Run(path, spec, on_notice)
-
-
-def _run_folder(folder: str | Path) -> Path:
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        found = sorted(entry.name for entry in path.iterdir())
-    except OSError as error:
-        raise InputError(f"expected a folder for the run: {error.strerror}", file=str(folder)) from None
-    if found and LOCK not in found and CONFIG not in found:
-        raise InputError(f"expected an empty folder or a run, found {found[0]!r}", file=str(folder))
-    return path
 
 
 def _prepare(path: Path, spec: Spec, *, is_resumed: bool, notice: Notice) -> None:
