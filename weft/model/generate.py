@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.model.cluster import Cluster, DeviceClass
-from weft.model.graph import Floats, Ints, TaskGraph
+from weft.model.graph import Bools, Floats, Ints, TaskGraph
 from weft.model.shapes import (
     Edges,
     Rng,
@@ -293,11 +293,20 @@ def jobshop_cluster(num_machines: int) -> Cluster:
     return Cluster.uniform(classes, [1] * num_machines, name=f"jobshop-{num_machines}")
 
 
+_TABLES = (593.0, 133.0, 91.0, 19.0, 2.0)
+_READ = (0.06, 0.17, 0.09, 0.28, 0.40)
+"""Tasks of a scan at 100 GB per table (lineitem, orders, partsupp, part or customer, small ones), and how
+often each is read beside the first scan of a query, which mostly is of the first table."""
+_SIZES = (2.0, 5.0, 10.0, 20.0, 50.0, 80.0, 100.0)
+"""GB of data that queries run on."""
+
+
 def tpch_like(num_queries: int, *, seed: int = 0) -> TaskGraph:
     """Look-alikes of TPC-H queries on Spark: stages hold as many slots as they have tasks, in ms.
 
-    A query is an in-tree of 2..18 stages (9.2 on average) with now and then an extra edge; leaves
-    scan long (about 2 s) with few tasks, inner stages are short with mostly 200.
+    A query is an in-tree of 2..18 stages (9.2 on average) with now and then an extra edge, on 2 to
+    100 GB. Leaves scan a table for about 2.5 s with as many tasks as the table has parts at that
+    size; inner stages have mostly 200 tasks, short ones, some long where there is much data.
     """
     _refuse(num_queries < 1, "num_queries", "at least one query", num_queries)
     rng = _stream(seed, _STRUCTURE)
@@ -310,23 +319,39 @@ def tpch_like(num_queries: int, *, seed: int = 0) -> TaskGraph:
     is_leaf, is_last = np.ones(total, bool), np.ones(total, bool)
     is_leaf[targets], is_last[sources] = False, False
     draw = _stream(seed, _WORK)
-    work = np.where(is_leaf, 2400.0, 150.0) * np.exp(
-        np.where(is_leaf, 0.6, 1.0) * draw.standard_normal(total)
-    )
-    scans = np.rint(12.0 * np.exp(2.0 * draw.standard_normal(total)))
-    inner = np.where(draw.random(total) < 0.95, 200.0, scans)
-    slots = np.where(is_leaf, scans, np.where(is_last, draw.integers(1, 6, total), inner))
+    data = np.repeat(draw.choice(_SIZES, num_queries), sizes)
+    table = draw.choice(_TABLES, total, p=_READ)
+    table[first[draw.random(num_queries) < 0.75]] = _TABLES[0]
+    work, slots = _stages(draw, data, table, is_leaf, is_last)
     return TaskGraph(
-        np.clip(work, 16.0, 4965.0),
+        work,
         sources,
         targets,
         names=[f"q{q}-s{s}" for q, size in enumerate(sizes.tolist()) for s in range(size)],
         kinds=("scan", "shuffle"),
         kind=~is_leaf,
-        slots=np.clip(slots, 1, 593),
+        slots=slots,
         name=f"tpch-like-{num_queries}-{seed}",
         time_unit="ms",
     )
+
+
+def _stages(
+    draw: Rng, data: Floats, table: Floats, is_leaf: Bools, is_last: Bools
+) -> tuple[Floats, Floats]:
+    """Run times and slots of the stages of queries on so many GB, if leaves read these tables."""
+    count = len(data)
+    scans = np.maximum(2.0, np.rint(table * data / 100.0))
+    growth = np.log(data / 2.0) / np.log(50.0)  # 0 at 2 GB, 1 at 100 GB
+    is_small = table == _TABLES[-1]
+    noise = draw.standard_normal(count)
+    scan = np.where(is_small, 1800.0, 2700.0) * np.exp(np.where(is_small, 0.7, 0.25) * noise)
+    inner = (120.0 + 50.0 * growth) * np.exp((0.75 + 0.5 * growth) * noise)
+    last = 190.0 * np.exp(0.35 * noise)
+    work = np.where(is_leaf, scan, np.where(is_last, last, inner))
+    shuffles = np.where(draw.random(count) < 0.95, 200.0, scans)
+    slots = np.where(is_leaf, scans, np.where(is_last, draw.integers(1, 7, count), shuffles))
+    return np.clip(work, 16.0, 4965.0), np.clip(slots, 1, 593)
 
 
 def _query(size: int, rng: Rng) -> Edges:
