@@ -104,7 +104,7 @@ class Rounds:
         runs = np.isfinite(self.start) & ~self.is_done
         left = np.where(runs, self.start + self.time - self.clock, self.time)
         view = view_of(left_of(self.a, ~self.is_done, left), has_pairs=False)
-        self.score[~self.is_done] = self.encoder.scores(view).logit
+        self.score[~self.is_done] = self.encoder.scores(view).logit[0]
         self.passes += 1
 
     def _begin(self, task: int) -> None:

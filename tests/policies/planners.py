@@ -33,12 +33,12 @@ def view(problem: Problem) -> TaskView:
     return view_of(compile_problem(problem))
 
 
-def small_shape(heads: tuple[str, ...] = DEFAULT_HEADS, num_types: int = 0) -> EncoderShape:
+def small_shape(
+    heads: tuple[str, ...] = DEFAULT_HEADS, *, num_types: int = 0, num_lists: int = 1
+) -> EncoderShape:
     """A net of a few thousand weights."""
-    width = 2 * len(heads)
-    return EncoderShape(
-        len(FEATURES), len(PAIR_FEATURES), width, 2, 24, heads, pair_width=4, num_types=num_types
-    )
+    width, sizes = 2 * len(heads), {"num_lists": num_lists, "num_types": num_types}
+    return EncoderShape(len(FEATURES), len(PAIR_FEATURES), width, 2, 24, heads, pair_width=4, **sizes)
 
 
 def random_net(shape: EncoderShape, seed: int = 0) -> Topoformer:
@@ -52,9 +52,9 @@ def random_net(shape: EncoderShape, seed: int = 0) -> Topoformer:
     return net
 
 
-def saved_policy(folder: Path, *, version: str = VERSION, seed: int = 0) -> Path:
+def saved_policy(folder: Path, *, version: str = VERSION, seed: int = 0, num_lists: int = 1) -> Path:
     """A card and weights of a random net; the path of the card."""
-    shape = small_shape()
+    shape = small_shape(num_lists=num_lists)
     card = Card("small", "oneshot", shape, feature_version=version, features=FEATURES)
     save_policy(folder / "small.json", random_net(shape, seed).weights(), card)
     return folder / "small.json"

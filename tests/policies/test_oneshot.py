@@ -93,7 +93,7 @@ def test_oneshot_with_scores_that_are_not_numbers_lets_the_best_rule_stand_in(
 ):
     card = saved_policy(tmp_path)
     problem = PROBLEMS[kind]
-    lost = TaskScores(np.full(problem.num_tasks, np.nan), np.zeros(0), np.zeros((0, 0)))
+    lost = TaskScores(np.full((1, problem.num_tasks), np.nan), np.zeros((1, 0)), np.zeros((0, 0)))
     monkeypatch.setattr(oneshot.Encoder, "scores", lambda self, view: lost)
     planner, decoder = OneShot(str(card)), Decoder(problem)
     plan = planner.plan(problem)
@@ -159,8 +159,8 @@ def test_shipped_weights_know_no_tasks_that_fill_a_device():
 
 
 def test_oneshot_refuses_weights_of_another_feature_version(tmp_path: Path):
-    card = saved_policy(tmp_path, version="tasks/2")
-    with pytest.raises(InputError, match="features 'tasks/2', this weft has 'tasks/1'"):
+    card = saved_policy(tmp_path, version="tasks/9")
+    with pytest.raises(InputError, match="features 'tasks/9', this weft has 'tasks/2'"):
         OneShot(str(card)).plan(PROBLEMS["shop"])
 
 
@@ -204,16 +204,15 @@ def test_weights_are_the_name_of_a_planner(tmp_path: Path):
     assert found.schedule.makespan == makespan(card, "shop", 4)
 
 
-def test_oneshot_also_draws_around_the_rule_for_crowded_pools(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    held: list[bool] = []
+def test_oneshot_draws_from_all_lists_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen: list[float] = []
     draw = oneshot.draw_schedules
 
     def spy(pools: object, scratch: object, scores: oneshot.Scores, *rest: object) -> None:
-        held.append(bool((scores.hold > -oneshot.NEVER).any()))
+        seen.append(float(scores.logit[0]))
         draw(pools, scratch, scores, *rest)
 
     monkeypatch.setattr(oneshot, "draw_schedules", spy)
-    OneShot(str(saved_policy(tmp_path))).plan(PROBLEMS["queries"], limit=Limit(effort=1 + 5 * oneshot.CHUNK))
-    assert held == [True, True, True, False, True]
+    card = saved_policy(tmp_path, num_lists=2)
+    OneShot(str(card)).plan(PROBLEMS["queries"], limit=Limit(effort=2 + 4 * oneshot.CHUNK))
+    assert len(seen) == 4 and seen[:2] == seen[2:] and seen[0] != seen[1]

@@ -14,12 +14,23 @@ from weft.model.problem import Problem
 from weft.policies import encoder as encoder_module
 from weft.policies import topoformer as topoformer_module
 from weft.policies.checkpoint import Card, load_policy, save_policy
-from weft.policies.encoder import Encoder, lists_of, pooled_lists, relation_table, resource_lists
+from weft.policies.encoder import (
+    Encoder,
+    TaskScores,
+    lists_of,
+    pooled_lists,
+    relation_table,
+    resource_lists,
+)
 from weft.policies.encoder_shape import DEFAULT_HEADS, PAPER_RELATIONS, RELATIONS, EncoderShape
 from weft.policies.topoformer import Topoformer, batch_of, relation
 
 CPU = torch.device("cpu")
-NETS = {"default": small_shape(), "paper": small_shape(PAPER_RELATIONS, num_types=4)}
+NETS = {
+    "default": small_shape(),
+    "two lists": small_shape(num_lists=2),
+    "paper": small_shape(PAPER_RELATIONS, num_types=4),
+}
 
 
 @torch.no_grad()
@@ -32,13 +43,18 @@ def torch_scores(net: Topoformer, kinds: list[str]) -> list[tuple[np.ndarray, np
     ]
 
 
+def together(found: TaskScores) -> np.ndarray:
+    """Scores as the net in torch lays them out: logit and hold of every list side by side."""
+    return np.stack([found.logit, found.hold], 1).reshape(-1, found.logit.shape[1]).T
+
+
 @pytest.mark.parametrize("kind", PROBLEMS)
 @pytest.mark.parametrize("shape", NETS)
 def test_encoder_agrees_with_torch(shape: str, kind: str):
     net = random_net(NETS[shape])
     score, bias = torch_scores(net, [kind])[0]
     found = Encoder(net.weights(), net.shape).scores(view(PROBLEMS[kind]))
-    np.testing.assert_allclose(np.stack([found.logit, found.hold], 1), score, atol=1e-5)
+    np.testing.assert_allclose(together(found), score, atol=1e-5)
     np.testing.assert_allclose(found.bias, bias, atol=1e-5)
 
 
@@ -67,7 +83,7 @@ def test_net_follows_a_renumbering_of_tasks():
     cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", 2.0)], [1, 2], bandwidth=1e7)
     scores = Encoder(net.weights(), net.shape)
     one, two = (scores.scores(view(Problem(graph, cluster))) for graph in (first, second))
-    np.testing.assert_allclose(two.logit[place], one.logit, atol=1e-5)
+    np.testing.assert_allclose(two.logit[:, place], one.logit, atol=1e-5)
     np.testing.assert_allclose(two.bias[place], one.bias, atol=1e-5)
 
 
@@ -111,7 +127,7 @@ def test_pooled_encoder_agrees_with_torch_on_a_large_graph():
     with torch.no_grad():
         score, bias = net(batch_of([found], net.shape, CPU))
     wanted = Encoder(net.weights(), net.shape).scores(found)
-    np.testing.assert_allclose(score[0, :2100, 0], wanted.logit, atol=1e-5)
+    np.testing.assert_allclose(score[0, :2100, 0], wanted.logit[0], atol=1e-5)
     np.testing.assert_allclose(bias[0, :2100], wanted.bias, atol=1e-5)
 
 
@@ -123,7 +139,7 @@ def test_pooled_batch_agrees_with_the_encoder_and_does_not_leak(shape: str, monk
     scores = Encoder(net.weights(), net.shape)
     for (score, bias), kind in zip(torch_scores(net, list(PROBLEMS)), PROBLEMS, strict=True):
         wanted = scores.scores(view(PROBLEMS[kind]))
-        np.testing.assert_allclose(score, np.stack([wanted.logit, wanted.hold], 1), atol=1e-5)
+        np.testing.assert_allclose(score, together(wanted), atol=1e-5)
         np.testing.assert_allclose(bias, wanted.bias, atol=1e-5)
 
 

@@ -73,7 +73,7 @@ def test_loss_has_the_gradient_that_the_draws_ask_for():
 def test_label_mode_raises_the_likelihood_of_the_best_draw_only():
     instance = draw_group((SHOPS,), 1, "train", 0, 1)[0]
     n, num_classes = instance.a.run.shape
-    scores = scores_of(instance, np.zeros((n, 2)), np.zeros((n, num_classes)), 0.0)
+    (scores,) = scores_of(instance, np.zeros((n, 2)), np.zeros((n, num_classes)), 0.0)
     drawn = draw(instance, scores, 8, False, (1,))
     found = pull(instance, drawn, SampleConfig(mode="label"))
     np.testing.assert_allclose(found.by_score[:, 0], -drawn.by_logit[drawn.makespan.argmin()] / n)

@@ -336,9 +336,7 @@ def tpch_like(num_queries: int, *, seed: int = 0) -> TaskGraph:
     )
 
 
-def _stages(
-    draw: Rng, data: Floats, table: Floats, is_leaf: Bools, is_last: Bools
-) -> tuple[Floats, Floats]:
+def _stages(draw: Rng, data: Floats, table: Floats, is_leaf: Bools, is_last: Bools) -> tuple[Floats, Floats]:
     """Run times and slots of the stages of queries on so many GB, if leaves read these tables."""
     count = len(data)
     scans = np.maximum(2.0, np.rint(table * data / 100.0))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.model.graph import Bools, Floats, Ints
 from weft.policies.checkpoint import Floats32, check_weights
-from weft.policies.encoder_shape import EncoderShape
+from weft.policies.encoder_shape import PER_LIST, EncoderShape
 from weft.policies.task_view import DENSE_LIMIT, TaskView
 from weft.policies.tensors import Array
 from weft.sim.relations import attend
@@ -32,8 +32,8 @@ _GELU = (0.7978845608028654, 0.044715)
 class TaskScores(NamedTuple):
     """What the net says of one problem."""
 
-    logit: Floats  # (num_tasks,)
-    hold: Floats  # (num_tasks,)
+    logit: Floats  # (num_lists, num_tasks)
+    hold: Floats  # (num_lists, num_tasks)
     bias: Floats  # (num_tasks, num_classes) in units of the view's scale
 
 
@@ -167,8 +167,8 @@ class Encoder:
         task = np.tanh(self._affine("task", hidden))
         bias = np.einsum("np,pf,ncf->nc", task, self._w["pair"], pairs, optimize=True)
         bias = bias + pairs @ self._w["pair_skip"]
-        wide = scores.astype(np.float64)
-        return TaskScores(wide[:, 0].copy(), wide[:, 1].copy(), np.ascontiguousarray(bias, np.float64))
+        wide = scores.T.astype(np.float64, order="C")
+        return TaskScores(wide[0::PER_LIST], wide[1::PER_LIST], np.ascontiguousarray(bias, np.float64))
 
     def _look(self, view: TaskView, name: str) -> Lists | Bools:
         if view.num_tasks > DENSE_LIMIT or name in ("successors", "predecessors"):

@@ -39,8 +39,8 @@ DEFAULT_HEADS = (
 )
 PAPER_RELATIONS = RELATIONS[6:]
 """The seven relations of the one-shot study: every ordered pair is in exactly one."""
-NUM_SCORES = 2
-"""Per task: the priority's logit, and the log-odds of holding."""
+PER_LIST = 2
+"""Scores of a task in a list: the priority's logit, and the log-odds of holding."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,22 @@ class EncoderShape:
     heads: tuple[str, ...] = DEFAULT_HEADS
     """The relation of every attention head, see ``RELATIONS``."""
     pair_width: int = 16
+    num_lists: int = 1
+    """Lists of priorities that a pass gives; each is drawn from in turn."""
     num_types: int = 0
     """Resources told apart by a one-hot column, as in the study; 0: by the relation alone."""
     kind: str = KIND
 
     def __post_init__(self) -> None:
-        for name in ("num_features", "num_pair_features", "width", "layers", "hidden", "pair_width"):
+        for name in (
+            "num_features",
+            "num_pair_features",
+            "width",
+            "layers",
+            "hidden",
+            "pair_width",
+            "num_lists",
+        ):
             _refuse_size(name, getattr(self, name), 1)
         _refuse_size("num_types", self.num_types, 0)
         if not self.heads or any(name not in RELATIONS for name in self.heads):
@@ -100,7 +110,7 @@ class EncoderShape:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every tensor, in order."""
-        w, h = self.width, self.hidden
+        w, h, scores = self.width, self.hidden, self.num_lists * PER_LIST
         shapes: dict[str, tuple[int, ...]] = {"embed.weight": (w, self.num_inputs), "embed.bias": (w,)}
         for i in range(self.layers):
             layer = f"layers.{i}"
@@ -111,8 +121,8 @@ class EncoderShape:
             shapes |= {f"{layer}.up.weight": (h, w), f"{layer}.up.bias": (h,)}
             shapes |= {f"{layer}.down.weight": (w, h), f"{layer}.down.bias": (w,)}
         shapes |= {"norm.weight": (w,), "norm.bias": (w,)}
-        shapes |= {"score.weight": (NUM_SCORES, w), "score.bias": (NUM_SCORES,)}
-        shapes |= {"skip": (NUM_SCORES, self.num_features)}
+        shapes |= {"score.weight": (scores, w), "score.bias": (scores,)}
+        shapes |= {"skip": (scores, self.num_features)}
         shapes |= {"task.weight": (self.pair_width, w), "task.bias": (self.pair_width,)}
         shapes |= {"pair": (self.pair_width, self.num_pair_features), "pair_skip": (self.num_pair_features,)}
         return shapes

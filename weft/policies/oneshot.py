@@ -7,7 +7,7 @@ Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -41,8 +41,6 @@ CHUNK = 16
 """Schedules between two looks at the clock."""
 TOLERANCE = 0.35
 """How far the mean of a feature may lie beyond its range in training; features are ratios, most within 0..1."""
-OTHER_SHARPNESS, NEVER = 80.0, 30.0
-"""Where tasks may hold, every fourth batch is drawn around a rule that lets others overtake."""
 FRESH_LIMIT = 2000
 """Above so many tasks with transfers, noise is drawn once per task."""
 
@@ -214,26 +212,23 @@ class _Ordering:
     def __init__(
         self, problem: Problem, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores
     ) -> None:
-        hold = found.hold if can_hold(decoder.a) else np.zeros(0)
+        hold = found.hold if can_hold(decoder.a) else np.zeros((len(found.hold), 0))
         self.decoder, self.policy = decoder, policy
-        self.scores = Scores(found.logit, hold, np.zeros((0, 0)), 0.0, view.group)
-        self.other = self._overtaking(problem) if len(hold) else self.scores
-
-    def _overtaking(self, problem: Problem) -> Scores:
-        """The rule for crowded pools as scores: area counts, nobody holds."""
-        priority = RULES["cp-area"].priority(Features(problem, self.decoder.a))
-        logit = OTHER_SHARPNESS * priority / (float(np.abs(priority).max()) or 1.0)
-        return self.scores._replace(logit=logit, hold=np.full(len(logit), -NEVER))
+        self.lists = [
+            Scores(logit, held, np.zeros((0, 0)), 0.0, view.group)
+            for logit, held in zip(found.logit, hold, strict=True)
+        ]
 
     def best(self, seed: int, limit: Limit) -> tuple[Schedule, int]:
         """The best schedule, and of how many."""
-        decoder, count = self.decoder, 1
-        best = decoder.schedule(self.scores.logit, hold=self.scores.hold > 0)
+        decoder = self.decoder
+        count = min(len(self.lists), limit.effort or SAMPLES)
+        greedy = [decoder.schedule(one.logit, hold=one.hold > 0) for one in self.lists[:count]]
+        best = min(greedy, key=lambda schedule: schedule.makespan)
         state = new_state(seed)
-        for k, size in enumerate(_chunks(limit)):
+        for k, size in enumerate(_chunks(limit, count)):
             drawn = new_drawn(size, *decoder.a.run.shape, has_gradients=False)
-            scores = self.other if k % 4 == 3 else self.scores
-            scores = _sharpened(scores, self.policy, k)
+            scores = _turn(self.lists, self.policy, k)
             draw_schedules(decoder.pools, decoder.scratch, scores, self.policy.by_list, state, drawn)
             count += size
             found = decoder.placed(drawn.start, drawn.device)
@@ -249,7 +244,8 @@ class _Placing:
     ) -> None:
         self.problem, self.a, self.policy = problem, decoder.a, policy
         spread = policy.spread * view.scale
-        self.scores = Scores(found.logit, np.zeros(0), found.bias * view.scale, spread, view.group)
+        bias = found.bias * view.scale
+        self.lists = [Scores(logit, np.zeros(0), bias, spread, view.group) for logit in found.logit]
         extra = len(self.a.release) if problem.objective.copies else 0
         self.t, self.kept = new_timeline(self.a, extra), new_timeline(self.a, extra)
 
@@ -257,16 +253,17 @@ class _Placing:
         """The best schedule, and of how many."""
         a, count = self.a, 1
         copies = self.problem.objective.copies
-        order = list_order(a, self.scores.logit)
-        place_all(a, self.t, order, np.zeros(0, np.int64), self.scores.bias, True, copies)
+        first = self.lists[0]
+        order = list_order(a, first.logit)
+        place_all(a, self.t, order, np.zeros(0, np.int64), first.bias, True, copies)
         best = Schedule(self.problem, **rows_of(self.t))
         by_list = self.policy.by_list or len(a.release) > FRESH_LIMIT
         state = new_state(seed)
-        for k, size in enumerate(_chunks(limit)):
+        for k, size in enumerate(_chunks(limit, count)):
             drawn = new_drawn(size, *a.run.shape, has_gradients=False)
             duplicate = bool(copies and k % 4 != 3)
             clear(a.is_unary, self.t)
-            scores = _sharpened(self.scores, self.policy, k)
+            scores = _turn(self.lists, self.policy, k)
             draw_placements(a, self.t, self.kept, scores, by_list, duplicate, state, drawn)
             count += size
             if drawn.makespan.min() < best.makespan:
@@ -274,15 +271,16 @@ class _Placing:
         return best, count
 
 
-def _sharpened(scores: Scores, policy: Policy, k: int) -> Scores:
-    """The scores of the k-th batch."""
-    return scores._replace(logit=scores.logit * policy.sharpness[k % len(policy.sharpness)])
+def _turn(lists: Sequence[Scores], policy: Policy, k: int) -> Scores:
+    """The scores of the k-th batch: the lists in turn, then as sharp as the card says, in turn."""
+    scores = lists[k % len(lists)]
+    return scores._replace(logit=scores.logit * policy.sharpness[k // len(lists) % len(policy.sharpness)])
 
 
-def _chunks(limit: Limit) -> Iterator[int]:
-    """Sizes of the batches to draw after the first schedule."""
+def _chunks(limit: Limit, count: int) -> Iterator[int]:
+    """Sizes of the batches to draw after so many schedules."""
     if limit.is_repeatable:
-        left = (limit.effort or SAMPLES) - 1
+        left = (limit.effort or SAMPLES) - count
         while left > 0:
             yield min(CHUNK, left)
             left -= CHUNK

@@ -16,7 +16,7 @@ from weft.sim.decode import descendant_sum
 from weft.sim.planning import downward_rank, optimistic_cost, upward_rank
 from weft.sim.relations import descendants, hops, reduced
 
-VERSION = "tasks/1"
+VERSION = "tasks/2"
 DENSE_LIMIT = 2000
 """Up to so many tasks relations are tables; above, edges and pooled tokens stand for them."""
 EXACT_LIMIT = 20_000
@@ -47,6 +47,8 @@ FEATURES = (
     "load against path",
     "area against path",
     "transfer against run",
+    "area of path",
+    "area remaining",
 )
 PAIR_FEATURES = ("against mean", "against best", "optimistic cost", "devices", "class against mean")
 MOST = 8.0
@@ -154,6 +156,8 @@ def _features(a: Arrays, can: Bools, duration: Floats, resource: Ints, level: In
         _ratio(load, load + path),
         ones * (total / (total + path) if total + path > 0 else 0.0),
         ones * (mean_move / (mean_move + duration.mean()) if mean_move > 0 else 0.0),
+        _by_max(upward_rank(_without_data(a), area)),
+        _by_max(_remaining(a, area)),
     )
     return np.stack(columns, axis=1)
 
@@ -164,13 +168,17 @@ def _mean_of(resource: Ints, column: Floats) -> Floats:
     return mean
 
 
-def _remaining(a: Arrays, duration: Floats) -> Floats:
-    """Run time of a task and all its descendants."""
-    if len(duration) > EXACT_LIMIT:
-        found: Floats = upward_rank(a._replace(mean_latency=0.0, mean_inverse=0.0), duration)
+def _remaining(a: Arrays, column: Floats) -> Floats:
+    """The sum over a task and all its descendants."""
+    if len(column) > EXACT_LIMIT:
+        found: Floats = upward_rank(_without_data(a), column)
     else:
-        found = descendant_sum(a.order, a.succ_ptr, a.succ, duration)
+        found = descendant_sum(a.order, a.succ_ptr, a.succ, column)
     return found
+
+
+def _without_data(a: Arrays) -> Arrays:
+    return a._replace(mean_latency=0.0, mean_inverse=0.0)
 
 
 def _transfers(a: Arrays, pointer: Ints, data: Floats) -> Floats:

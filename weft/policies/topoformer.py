@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from weft.errors import InputError
 from weft.policies.encoder import one_hot, pooled_lists
-from weft.policies.encoder_shape import EncoderShape
+from weft.policies.encoder_shape import PER_LIST, EncoderShape
 from weft.policies.net import Net
 from weft.policies.task_view import DENSE_LIMIT, TaskView
 from weft.policies.tensors import Array
@@ -238,8 +238,9 @@ class Topoformer(Net):
         self.embed = _affine(shape.num_inputs, shape.width)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
-        self.score = _affine(shape.width, 2)
-        self.skip = nn.Parameter(torch.zeros(2, shape.num_features))
+        scores = shape.num_lists * PER_LIST
+        self.score = _affine(shape.width, scores)
+        self.skip = nn.Parameter(torch.zeros(scores, shape.num_features))
         self.task = _affine(shape.width, shape.pair_width)
         self.pair = nn.Parameter(torch.zeros(shape.pair_width, shape.num_pair_features))
         self.pair_skip = nn.Parameter(torch.zeros(shape.num_pair_features))
@@ -257,7 +258,7 @@ class Topoformer(Net):
             tensor.copy_(torch.randn(tensor.shape, generator=generator) * gain * tensor.shape[1] ** -0.5)
 
     def forward(self, graphs: Graphs | LargeGraphs) -> tuple[Tensor, Tensor]:
-        """Logits and log-odds of holding (B, N, 2), and biases (B, N, C)."""
+        """Logits and log-odds of holding, list by list (B, N, 2 * num_lists), and biases (B, N, C)."""
         masks: Mapping[str, Tensor | Looks]
         masks = graphs.looks if isinstance(graphs, LargeGraphs) else _masks(graphs, self.shape.heads)
         hidden = self.embed(graphs.inputs)

@@ -190,9 +190,17 @@ def _credit(
 
 
 @inlined
+def _last_that_fits(pools: Pools, s: Scratch, walk: Ints, at: int, last: int) -> int:
+    """The last place up to ``last`` whose task could start now, ``at`` if none behind it; room only shrinks."""
+    while last > at and _fitting_device(pools, s, walk[last]) < 0:
+        last -= 1
+    return last
+
+
+@inlined
 def _someone_fits(pools: Pools, s: Scratch, group: Ints, walk: Ints, at: int, size: int) -> bool:
     """Whether a task behind ``walk[at]`` and of its group could start now."""
-    for k in range(at + 1, size):
+    for k in range(size - 1, at, -1):
         if group[walk[k]] == group[walk[at]] and _fitting_device(pools, s, walk[k]) >= 0:
             return True
     return False
@@ -244,6 +252,7 @@ def _start_in_turn(
 ) -> int:
     """Walk the sorted tasks and start each that fits; returns the number of events."""
     has_gradients, has_holds = len(by_logit) > 0, len(hold) > 0
+    last = size - 1
     for at in range(size):
         i = walk[at]
         p = _fitting_device(pools, s, i)
@@ -253,7 +262,10 @@ def _start_in_turn(
             finish = _occupy(pools, s, i, p, now)
             num_events = push_event(s.event_time, s.event_task, num_events, finish, i)
             walk[at] = -1 - i
-        elif has_holds and _someone_fits(pools, s, group, walk, at, size):
+        elif has_holds and (hold[i] or has_gradients):
+            last = max(at, _last_that_fits(pools, s, walk, at, last))
+            if not _someone_fits(pools, s, group, walk, at, last + 1):
+                continue
             if has_gradients:
                 by_hold[i] += _hold_gradient(hold_logit[i], hold[i])
             if hold[i]:

@@ -20,6 +20,7 @@ from torch import Tensor
 from weft.errors import WeftError
 from weft.model.graph import Floats
 from weft.policies.checkpoint import Card, Weights
+from weft.policies.encoder_shape import PER_LIST
 from weft.policies.task_view import FEATURES, VERSION
 from weft.policies.tensors import Array
 from weft.policies.topoformer import Graphs, LargeGraphs, Topoformer, batch_of
@@ -41,7 +42,7 @@ FEW = 16
 class Pull(NamedTuple):
     """Where the cost of one problem's schedules pulls its scores, and what they cost."""
 
-    by_score: Floats  # (num_tasks, 2)
+    by_score: Floats  # (num_tasks, 2 * num_lists)
     by_bias: Floats  # (num_tasks, num_classes), or (num_tasks, 0) where only the order is open
     mean: float
     """Mean makespan over the bound."""
@@ -52,20 +53,24 @@ class Pull(NamedTuple):
 # Draw
 
 
-def scores_of(instance: Instance, score: Floats, bias: Floats, spread: float) -> Scores:
-    """The net's output as the kernels take it."""
+def scores_of(instance: Instance, score: Floats, bias: Floats, spread: float) -> list[Scores]:
+    """The net's output as the kernels take it, one for each list."""
     n, num_classes = instance.a.run.shape
     scale = instance.view.scale
     moves = instance.has_transfers
-    return Scores(
-        logit=np.ascontiguousarray(score[:n, 0], np.float64),
-        hold=np.ascontiguousarray(
-            score[:n, 1] if can_hold(instance.a) and not moves else score[:0, 1], np.float64
-        ),
-        bias=np.ascontiguousarray(bias[:n, :num_classes] * scale, np.float64) if moves else np.zeros((0, 0)),
-        spread=float(spread * scale),
-        group=instance.view.group,
-    )
+    holds = n if can_hold(instance.a) and not moves else 0
+    return [
+        Scores(
+            logit=np.ascontiguousarray(score[:n, k], np.float64),
+            hold=np.ascontiguousarray(score[:holds, k + 1], np.float64),
+            bias=np.ascontiguousarray(bias[:n, :num_classes] * scale, np.float64)
+            if moves
+            else np.zeros((0, 0)),
+            spread=float(spread * scale),
+            group=instance.view.group,
+        )
+        for k in range(0, score.shape[1], PER_LIST)
+    ]
 
 
 def draw(instance: Instance, scores: Scores, samples: int, by_list: bool, key: tuple[int, ...]) -> Drawn:
@@ -107,8 +112,24 @@ def advantages(cost: Floats, config: SampleConfig) -> Floats:
     return centred / max(float(cost.std()), config.least_deviation)
 
 
+def pull_all(instance: Instance, lists: Sequence[Scores], config: SampleConfig, key: tuple[int, ...]) -> Pull:
+    """Draw from every list of one problem and weigh; each is compared with itself alone."""
+    samples = max(2, config.samples // len(lists))
+    by_list = config.mode == "paper"
+    pulls = [
+        pull(instance, draw(instance, scores, samples, by_list, (*key, k)), config)
+        for k, scores in enumerate(lists)
+    ]
+    return Pull(
+        np.concatenate([one.by_score for one in pulls], axis=1) / len(pulls),
+        np.mean([one.by_bias for one in pulls], axis=0),
+        float(np.mean([one.mean for one in pulls])),
+        min(one.best for one in pulls),
+    )
+
+
 def pull(instance: Instance, drawn: Drawn, config: SampleConfig) -> Pull:
-    """The gradient of the loss by the scores of one problem."""
+    """The gradient of the loss by the scores of one list of one problem."""
     n = len(instance.a.run)
     weight = np.zeros(len(drawn.makespan))
     if config.mode != "label":
@@ -171,9 +192,10 @@ class SampleLearner:
             net.load_weights(start)
             return
         with torch.no_grad():
-            for name, weight in self.config.prior.items():
-                net.skip[0, FEATURES.index(name)] = weight
-            net.score.bias[1] = self.config.hold_start
+            for k, prior in enumerate(self.config.prior):
+                for name, weight in prior.items():
+                    net.skip[k * PER_LIST, FEATURES.index(name)] = weight
+            net.score.bias[1::PER_LIST] = torch.tensor(self.config.hold_start)
 
     @property
     def num_updates(self) -> int:
@@ -224,14 +246,13 @@ class SampleLearner:
 
     def pulls(self, groups: list[Group], outputs: list[tuple[Tensor, Tensor]]) -> list[list[Pull]]:
         """Draw and weigh on all threads; the random numbers depend on update and problem alone."""
-        config, by_list = self.config, self.config.mode == "paper"
+        config = self.config
 
         def work(at: tuple[int, int, Floats, Floats]) -> Pull:
             g, b, score, bias = at
             instance = groups[g][b]
-            scores = scores_of(instance, score, bias, config.spread)
-            key = (self.seed, self.update, g, b)
-            return pull(instance, draw(instance, scores, config.samples, by_list, key), config)
+            lists = scores_of(instance, score, bias, config.spread)
+            return pull_all(instance, lists, config, (self.seed, self.update, g, b))
 
         jobs = []
         for g, output in enumerate(outputs):
@@ -259,7 +280,8 @@ class SampleLearner:
                 size[b] = n
             total = total + (score * self._tensor(by_score)).sum() + (bias * self._tensor(by_bias)).sum()
             is_task = self._tensor((np.arange(score.shape[1]) < size).astype(np.float32))
-            norm = norm + ((score[..., 0].square() * is_task).sum(1) / self._tensor(size[:, 0])).sum()
+            square = score[..., ::PER_LIST].square().mean(-1)
+            norm = norm + ((square * is_task).sum(1) / self._tensor(size[:, 0])).sum()
         return (total + self.config.logit_norm * norm) / num_graphs, norm.detach() / num_graphs
 
     def _tensor(self, array: Array) -> Tensor:
@@ -302,10 +324,13 @@ class SampleLearner:
     def _gap(
         self, instance: Instance, score: Floats, bias: Floats, key: tuple[int, ...]
     ) -> tuple[float, float]:
-        scores = scores_of(instance, score, bias, self.config.spread)
-        first = greedy(instance, scores)
-        drawn = draw(instance, scores, FEW, self.config.mode == "paper", key)
-        best = min(first, float(drawn.makespan.min()))
+        lists = scores_of(instance, score, bias, self.config.spread)
+        by_list = self.config.mode == "paper"
+        first = greedy(instance, lists[0])
+        drawn = [
+            draw(instance, scores, FEW // len(lists), by_list, (*key, k)) for k, scores in enumerate(lists)
+        ]
+        best = min(first, *(float(one.makespan.min()) for one in drawn))
         return 100.0 * (first / instance.bound - 1.0), 100.0 * (best / instance.bound - 1.0)
 
     def state(self) -> dict[str, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import InputError
@@ -59,10 +59,10 @@ class SampleConfig:
     """The relation of every attention head."""
     types: int = 0
     """Resources told apart by a one-hot column; 0: by the relation alone."""
-    prior: Mapping[str, float] = field(default_factory=dict)
-    """Weights of features in the logit at the start."""
-    hold_start: float = -3.0
-    """Log-odds of holding at the start."""
+    prior: tuple[Mapping[str, float], ...] = ()
+    """Per list, weights of features in the logit at the start; none: all weights are small."""
+    hold_start: tuple[float, ...] = (-3.0,)
+    """Per list, the log-odds of holding at the start; as many lists as numbers."""
     every: int = 100
     """Updates between checkpoints, each with a validation."""
     validation: int = 32
@@ -79,19 +79,29 @@ class SampleConfig:
             self._expect(name, "a number > 0", lambda x: _is_number(x) and x > 0)
         for name in ("logit_norm", "label_weight", "spread"):
             self._expect(name, "a number >= 0", lambda x: _is_number(x) and x >= 0)
-        self._expect("hold_start", "a number", _is_number)
         self._expect("heads", "a list of relations", lambda x: isinstance(x, list | tuple))
-        self._expect("prior", "a table of features", lambda x: isinstance(x, Mapping))
         self._expect(
             "sharpness", "a list of numbers > 0", lambda x: x and all(_is_number(f) and f > 0 for f in x)
         )
         object.__setattr__(self, "heads", tuple(self.heads))
         object.__setattr__(self, "sharpness", tuple(self.sharpness))
-        object.__setattr__(self, "prior", dict(self.prior))
-        for name, value in self.prior.items():
-            if name not in FEATURES or not _is_number(value):
-                raise InputError(f"expected a feature and a number, got {value!r}", field=f"prior.{name}")
+        self._read_lists()
         _ = self.shape
+
+    def _read_lists(self) -> None:
+        """Take one number and one table for lists of one."""
+        start = self.hold_start if isinstance(self.hold_start, list | tuple) else (self.hold_start,)
+        prior = (self.prior,) if isinstance(self.prior, Mapping) else self.prior
+        object.__setattr__(self, "hold_start", tuple(start))
+        self._expect("hold_start", "a number per list", lambda x: x and all(_is_number(odds) for odds in x))
+        is_fine = isinstance(prior, list | tuple) and len(prior) in (0, len(start))
+        if not is_fine or any(not isinstance(table, Mapping) for table in prior):
+            raise InputError(f"expected a table of features for each of {len(start)} lists", field="prior")
+        for table in prior:
+            for name, value in table.items():
+                if name not in FEATURES or not _is_number(value):
+                    raise InputError(f"expected a feature and a number, got {value!r}", field=f"prior.{name}")
+        object.__setattr__(self, "prior", tuple(dict(table) for table in prior))
 
     def _expect(self, name: str, expected: str, is_right: Callable[[Any], bool]) -> None:
         value = getattr(self, name)
@@ -108,6 +118,7 @@ class SampleConfig:
             layers=self.layers,
             hidden=self.hidden,
             heads=self.heads,
+            num_lists=len(self.hold_start),
             num_types=self.types,
         )
 
