@@ -114,6 +114,18 @@ def test_draw_gradients_average_to_nothing(kind: str, by_list: bool):
 
 
 @BOTH_WAYS
+@pytest.mark.parametrize("odds", [-2.0, 2.0])
+def test_hold_gradients_average_to_nothing_where_tasks_wait_long(odds: float, by_list: bool):
+    """Whether a task holds is drawn once, however often it is passed over."""
+    pool = Cluster.uniform([DeviceClass("pool", slots=1200)], [1], name="pool")
+    decoder = Decoder(Problem(tpch_like(12, seed=1), pool, ALONE))
+    n = len(decoder.a.run)
+    scores = Scores(np.zeros(n), np.full(n, odds), np.zeros((0, 0)), 0.0, np.zeros(n, np.int64))
+    total = drawn_from(decoder, scores, 1500, by_list=by_list, gradients=True).by_hold.sum(axis=1)
+    assert abs(total.mean()) <= 4.0 * total.std() / 1500**0.5
+
+
+@BOTH_WAYS
 @pytest.mark.parametrize("has_holds", [False, True], ids=["free", "holds"])
 @pytest.mark.parametrize("kind", ORDERED)
 def test_draws_from_far_apart_scores_are_the_list_itself(kind: str, has_holds: bool, by_list: bool):

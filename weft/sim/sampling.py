@@ -266,8 +266,8 @@ def _start_in_turn(
             last = max(at, _last_that_fits(pools, s, walk, at, last))
             if not _someone_fits(pools, s, group, walk, at, last + 1):
                 continue
-            if has_gradients:
-                by_hold[i] += _hold_gradient(hold_logit[i], hold[i])
+            if has_gradients and by_hold[i] == 0.0:  # drawn once, so it counts once
+                by_hold[i] = _hold_gradient(hold_logit[i], hold[i])
             if hold[i]:
                 if has_gradients:
                     _credit(pools, s, group, weight, hold, walk, at, size, by_logit)
