@@ -4,7 +4,7 @@ Targets: encoder and 256 draws at most 0.06 s CPU for a 15x15 shop and 0.5 s for
 tasks greedy under 5 s CPU and 2 GiB; workflows at or below the best of HEFT, CPOP, PEFT, lookahead
 and DEFT on average, on shapes no training saw; operator graphs above every rule. Rounds shows what
 another pass of the encoder before every start costs and brings; models are read from ONNX files below
-a folder; both have no target.
+a folder; strange asks whether net or rules plan better what no training saw. These have no target.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks._rounds import Rounds
+from benchmarks._strange import CASES, duel, summary
 from weft import catalog
 from weft.errors import InputError
 from weft.evaluation.instances import suite
@@ -28,7 +29,7 @@ from weft.scenarios.splits import seed_of
 from weft.scenarios.workflows import resized
 from weft.schedulers.base import Limit
 
-PARTS = ("times", "workflows", "graphs", "rounds", "models")
+PARTS = ("times", "workflows", "graphs", "rounds", "strange", "models")
 FIVE = ("heft", "cpop", "peft", "lookahead", "deft")
 RULES = ("spt", "mwkr", "mopnr", "cp", "cp-area")
 UNSEEN = ("block-model", "mosaic")
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--scheduler", default="oneshot", help="or weights, or RUN@best")
     parser.add_argument("--data", help="folder of ONNX models, for the part models")
     options = parser.parse_args(arguments)
-    parts = dict(zip(PARTS, (_times, _workflows, _graphs, _rounds, _models), strict=True))
+    parts = dict(zip(PARTS, (_times, _workflows, _graphs, _rounds, _strange, _models), strict=True))
     asked = [name for name in PARTS if options.part == name or (options.part is None and name != "models")]
     missed = [name for name in asked if not parts[name](options)]
     for name in missed:
@@ -161,6 +162,14 @@ def _small_problems(count: int) -> Iterator[tuple[str, Iterator[tuple[Problem, f
         graphs = (generate(f"opgraph-{kind}", SMALL_GRAPH, seed=seed) for seed in seeds)
         problems = (Problem(graph, opgraph_cluster(), ALONE) for graph in graphs)
         yield f"{kind}, {SMALL_GRAPH} tasks", ((p, lower_bound(p).value) for p in problems)
+
+
+def _strange(options: argparse.Namespace) -> bool:
+    """Net against the best rule, apart from each other, on problems unlike the training."""
+    for name, case in CASES.items():
+        duels = [duel(case, k, options.samples) for k in range(options.instances)]
+        print(f"{name}: {summary(duels)}", flush=True)
+    return True
 
 
 def _models(options: argparse.Namespace) -> bool:

@@ -10,6 +10,12 @@ WeftError                 exit code 1
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
 
 class WeftError(Exception):
     """Base of every error weft raises on purpose; ``str()`` is one line for a person."""
@@ -97,3 +103,27 @@ class LockedError(WeftError):
 
     code = "locked"
     exit_code = 4
+
+
+def exit_code_of(work: Callable[[], None], *, go_on: str = "the same command goes on") -> int:
+    """Do the work of a module that is run by itself; what goes wrong is one line on stderr.
+
+    Parameters
+    ----------
+    go_on
+        What to type after an interruption, in words.
+    """
+    try:
+        work()
+    except WeftError as error:
+        line, code = str(error), error.exit_code
+    except OSError as error:
+        if error.filename is None:
+            raise
+        line, code = f"{error.filename}: {error.strerror}", InputError.exit_code
+    except KeyboardInterrupt:
+        line, code = f"interrupted; {go_on}", INTERRUPTED
+    else:
+        return 0
+    print(f"weft: {line}", file=sys.stderr)
+    return code

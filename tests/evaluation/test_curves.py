@@ -93,9 +93,17 @@ def test_damaged_metrics_are_refused_with_their_line(tmp_path: Path):
     run = write_run(tmp_path / "run", FALLING)
     text = (run / "metrics.jsonl").read_text().replace('{"update": 2,', '{"update" 2,')
     (run / "metrics.jsonl").write_text(text)
-    with pytest.raises(InputError, match="expected a row of JSON") as error:
+    with pytest.raises(InputError, match=r"metrics\.jsonl:2: expected JSON") as error:
         read_curve(run)
     assert error.value.line == 2
+
+
+def test_judgement_without_samples_is_refused_with_its_line(tmp_path: Path):
+    run = write_run(tmp_path / "run", FALLING)
+    text = (run / "metrics.jsonl").read_text().replace('"samples"', '"sample"')
+    (run / "metrics.jsonl").write_text(text)
+    with pytest.raises(InputError, match=r"metrics\.jsonl:2: samples: expected a number"):
+        read_curve(run)
 
 
 def test_row_cut_short_is_left_out(tmp_path: Path):

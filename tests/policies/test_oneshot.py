@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -113,15 +114,33 @@ def with_ranges(card: Path, low: float, high: float) -> Path:
 
 
 @EVERY
-def test_oneshot_far_from_its_training_lets_the_best_rule_stand_in(kind: str, tmp_path: Path):
-    card = with_ranges(saved_policy(tmp_path), 3.0, 4.0)
-    problem, planner = PROBLEMS[kind], OneShot(str(card))
-    decoder = Decoder(problem)
-    features = Features(problem, decoder.a)
-    rules = [decoder.schedule(mix.priority(features), mix.decoder).makespan for mix in RULES.values()]
-    assert planner.plan(problem).makespan <= min(rules)
-    assert "small was trained on no such problems (duration, head" in planner.note
-    assert planner.note.endswith("stood in (problem 1 of this process)")
+def test_oneshot_far_from_its_training_is_no_worse_than_rules_and_net(kind: str, tmp_path: Path):
+    problem, near = PROBLEMS[kind], saved_policy(tmp_path)
+    alone = OneShot(str(near)).plan(problem).makespan
+    (tmp_path / "far").mkdir()
+    planner = OneShot(str(with_ranges(saved_policy(tmp_path / "far"), 3.0, 4.0)))
+    ruled = oneshot.best_rule(problem, Decoder(problem))[1].makespan
+    assert planner.plan(problem).makespan == min(alone, ruled)
+
+
+@pytest.mark.parametrize(
+    ("of_rules", "said"), [(9.0, "net won"), (1e-9, "guess won"), (None, "net and guess are equal")]
+)
+def test_oneshot_far_from_its_training_says_who_won_and_counts_it(
+    of_rules: float | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    problem, near = PROBLEMS["workflow"], saved_policy(tmp_path)
+    own = OneShot(str(near)).plan(problem, limit=Limit(effort=2))
+    (tmp_path / "far").mkdir()
+    card = with_ranges(saved_policy(tmp_path / "far"), 3.0, 4.0)
+    ruled = (
+        own if of_rules is None else replace(own, start=own.start * of_rules, finish=own.finish * of_rules)
+    )
+    monkeypatch.setattr(oneshot, "best_rule", lambda problem, decoder: ("guess", ruled))
+    planner = OneShot(str(card))
+    planner.plan(problem, limit=Limit(effort=2))
+    assert planner.note.startswith("small, best of 2; unlike the training (duration, head")
+    assert planner.note.endswith(f": best of net and rules, {said} (problem 1 of this process)")
     assert oneshot.load(str(card)).fallbacks == 1
 
 
@@ -155,7 +174,7 @@ def test_shipped_weights_know_no_tasks_that_fill_a_device():
     graph = TaskGraph(np.ones(6), [0, 1, 2], [3, 4, 5], 1e6, slots=4)
     planner = OneShot()
     planner.plan(Problem(graph, Cluster.uniform([device], [2], bandwidth=1e6)))
-    assert "workflows-oneshot was trained on no such problems (demand)" in planner.note
+    assert "unlike the training (demand): best of net and rules, " in planner.note
 
 
 def test_oneshot_refuses_weights_of_another_feature_version(tmp_path: Path):

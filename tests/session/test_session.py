@@ -16,7 +16,7 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.problem import Problem
 from weft.scenarios import scenario
-from weft.session import Cancel, Decision, End, Session, Start
+from weft.session import Cancel, Decision, End, Session, Start, jobs
 from weft.sim.streams import Rules
 
 FORK = "a"
@@ -173,7 +173,8 @@ def test_job_fails_with_a_task_that_failed_too_often():
     begin(session, session.decide(0.5), 0.5)
     session.failed("j", "a", "c0-0", 0.7)
     decision = session.decide(0.7)
-    assert decision == Decision((), (Cancel("j", "e", "c1-0", 1),), (End("j", "failed", 0.7),), None)
+    ended = End("j", "failed", 0.7, "task 'a' has failed 2 times")
+    assert decision == Decision((), (Cancel("j", "e", "c1-0", 1),), (ended,), None)
     session.finished("j", "e", "c1-0", 0.8)
     assert session.decide(0.8) == Decision((), (), (), None)
 
@@ -200,6 +201,55 @@ def test_lost_device_does_not_count_as_a_failure():
     session.device_lost("c0-0", 0.5)
     session.device_joined("c0-0", 0.6)
     assert [start.attempt for start in session.decide(0.6).starts] == [2]
+
+
+def lose_and_join(session: Session, device: str) -> Decision:
+    """A device goes and comes back at once; what it gets is started."""
+    session.device_lost(device, session.now)
+    session.device_joined(device, session.now)
+    decision = session.decide(session.now)
+    begin(session, decision, session.now)
+    return decision
+
+
+def test_job_fails_with_a_task_whose_devices_are_lost_again_and_again():
+    session = new("fifo+wait", 1, 1, max_losses=3)
+    running(session)
+    assert [lose_and_join(session, "c0-0").starts[0].attempt for _ in range(2)] == [2, 3]
+    decision = lose_and_join(session, "c0-0")
+    ended = End("j", "failed", 0.0, "the device of task 'a' was lost 3 times while it ran")
+    assert decision == Decision((), (Cancel("j", "e", "c1-0", 1),), (ended,), None)
+    session.finished("j", "e", "c1-0", 1.0)
+    assert session.num_waiting == 0 and session.decide(1.0) == Decision((), (), (), None)
+
+
+def test_tasks_of_one_job_that_lose_their_device_together_fail_it_once():
+    cluster = Cluster.uniform([DeviceClass("c", 1.0, slots=2)], [1])
+    session = Session(Problem(fork(), cluster), "fifo+wait", max_losses=1)
+    running(session)
+    session.device_lost("c-0", 0.5)
+    assert [end.outcome for end in session.decide(0.5).ended] == ["failed"]
+    assert session.num_waiting == 0
+
+
+def test_other_jobs_go_on_when_one_loses_its_devices_too_often():
+    session = new("fifo+wait", 1, max_losses=2)
+    running(session)
+    session.arrived("k", 0.0)
+    lose_and_join(session, "c0-0")
+    decision = lose_and_join(session, "c0-0")
+    assert [end.job for end in decision.ended] == ["j"]
+    assert [start.job for start in decision.starts] == ["k"]
+
+
+def test_device_lost_before_a_task_ran_is_no_loss_of_the_task():
+    session = new("fifo+wait", 1, max_losses=1)
+    session.arrived("j", 0.0)
+    session.decide(0.0)
+    session.device_lost("c0-0", 0.5)
+    session.device_joined("c0-0", 0.5)
+    decision = session.decide(0.5)
+    assert decision.ended == () and [start.attempt for start in decision.starts] == [2]
 
 
 def test_joined_device_takes_work_again():
@@ -493,9 +543,66 @@ def test_session_has_room_for_jobs_that_stay_long():
     assert session.num_waiting == 1002
 
 
+def with_ended(count: int) -> Session:
+    """A session of one task per job that has seen so many jobs end."""
+    builder = GraphBuilder("one")
+    builder.task("a", 1.0, kind="a")
+    session = Session(Problem(builder.build(), devices(1)), "fifo+wait")
+    for job in range(count):
+        session.arrived(job, float(job))
+        begin(session, session.decide(session.now), session.now)
+        session.finished(job, "a", "c0-0", session.now)
+        assert session.decide(session.now).ended == (End(job, "done", float(job)),)
+    return session
+
+
+def test_session_forgets_jobs_that_ended_long_ago(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jobs, "KEPT", 10)
+    stored = with_ended(100).snapshot()
+    assert 10 <= len(stored["jobs"]) <= 20
+    assert [name for name, _ in stored["jobs"]] == list(range(100 - len(stored["jobs"]), 100))
+
+
+def test_session_takes_a_forgotten_name_again_and_refuses_a_known_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jobs, "KEPT", 10)
+    session = with_ended(50)
+    with pytest.raises(InputError, match="job 49 has arrived before"):
+        session.arrived(49, 60.0)
+    session.arrived(0, 60.0)
+    assert [start.job for start in session.decide(60.0).starts] == [0]
+
+
+def test_session_knows_a_failed_job_while_its_tasks_run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jobs, "KEPT", 1)
+    session = new("fifo+wait", 1, 1, max_attempts=1)
+    running(session)
+    session.failed("j", "a", "c0-0", 0.5)
+    for job in range(10):
+        session.arrived(job, 1.0)
+        begin(session, session.decide(1.0), 1.0)
+        session.failed(job, "a", "c0-0", 1.0)
+    session.decide(1.0)
+    assert [name for name, _ in session.snapshot()["jobs"]] == ["j", 9]
+    session.finished("j", "e", "c1-0", 2.0)
+
+
+def test_restored_session_forgets_as_the_first(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jobs, "KEPT", 10)
+    first = with_ended(45)
+    twin = Session.restore(first.problem, json.loads(json.dumps(first.snapshot())))
+    for session in (first, twin):
+        for job in range(100, 130):
+            session.arrived(job, 100.0)
+            begin(session, session.decide(100.0), 100.0)
+            session.finished(job, "a", "c0-0", 100.0)
+    assert json.dumps(first.snapshot()) == json.dumps(twin.snapshot())
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"max_losses": True}, "max_losses"),
         ({"problem": None}, "problem"),
         ({"scheduler": None}, "scheduler"),
         ({"seed": 10**30}, "seed"),

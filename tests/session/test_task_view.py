@@ -96,8 +96,27 @@ def test_failed_task_is_tried_again_and_its_job_fails_in_the_end():
     assert [start.attempt for start in decision.starts] == [2]
     begin(session, decision, 0.5)
     session.failed("job0", "t0", "cpu-0", 0.6)
-    assert session.decide(0.6).ended == (End("job0", "failed", 0.6),)
+    assert session.decide(0.6).ended == (End("job0", "failed", 0.6, "task 't0' has failed 2 times"),)
     assert session.num_waiting == 0 and not session.is_due
+
+
+@pytest.mark.parametrize("scheduler", ["fifo", "plan:heft"])
+def test_job_fails_with_a_task_whose_devices_are_lost_again_and_again(scheduler: str):
+    session = Session(
+        Problem([Job(chain(1.0, 1.0), "a"), Job(chain(1.0), "b")], pair()), scheduler, max_losses=2
+    )
+    session.arrived("a", 0.0)
+    for _ in range(2):
+        decision = session.decide(0.0)
+        (start,) = decision.starts
+        begin(session, decision, 0.0)
+        session.device_lost(start.device, 0.0)
+        session.device_joined(start.device, 0.0)
+    session.arrived("b", 0.0)
+    decision = session.decide(0.0)
+    reason = "the device of task 't0' was lost 2 times while it ran"
+    assert decision.ended == (End("a", "failed", 0.0, reason),)
+    assert [start.job for start in decision.starts] == ["b"]
 
 
 def test_job_without_tasks_is_done_when_it_arrives():

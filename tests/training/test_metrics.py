@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from weft.errors import MissingExtra
-from weft.training.metrics import Metrics, read_metrics
+from weft.io.runs import read_metrics
+from weft.training.metrics import Metrics
 from weft.training.recipes import read_recipe
 from weft.training.stream_run import train
 
@@ -28,10 +29,10 @@ def test_metrics_cut_back_go_on_from_there(metrics: Metrics, tmp_path: Path):
     assert metrics.cut(size)
     metrics.append(2, {"loss": None})
     metrics.sync()
-    assert read_metrics(tmp_path / "metrics.jsonl") == [
+    assert read_metrics(tmp_path) == (
         {"update": 1, "loss": 0.5},
         {"update": 2, "loss": None},
-    ]
+    )
 
 
 def test_metrics_say_when_there_is_less_than_to_keep(metrics: Metrics):
@@ -43,7 +44,7 @@ def test_metrics_leave_out_a_row_cut_short(metrics: Metrics, tmp_path: Path):
     metrics.sync()
     with open(tmp_path / "metrics.jsonl", "a") as file:
         file.write('{"update": 2, "lo')
-    assert [row["update"] for row in read_metrics(tmp_path / "metrics.jsonl")] == [1]
+    assert [row["update"] for row in read_metrics(tmp_path)] == [1]
 
 
 def test_metrics_go_to_tensorboard_too(metrics: Metrics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

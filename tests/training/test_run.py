@@ -15,10 +15,10 @@ import pytest
 from training import train_toy
 
 from weft.errors import InputError, LockedError
+from weft.io.runs import read_metrics
 from weft.policies import tensors
 from weft.policies.checkpoint import Architecture, Card, load_policy
 from weft.training.checkpoints import CorruptError
-from weft.training.metrics import read_metrics
 from weft.training.run import Outcome, Progress, Run, Spec, open_run
 
 SHAPE = Architecture(1, 1, 1, (1,), critic="none")
@@ -78,7 +78,7 @@ def content(folder: Path) -> dict[str, object]:
         if path.is_file() and path.name not in ("lock", "metrics.jsonl") and path.parent.name != "checkpoints"
     }
     found |= {path.name: path.read_bytes() for path in (folder / "checkpoints").glob("*.safetensors")}
-    rows = read_metrics(folder / "metrics.jsonl")
+    rows = read_metrics(folder)
     found["metrics"] = [{name: x for name, x in row.items() if name not in TIMES} for row in rows]
     return found
 
@@ -129,14 +129,14 @@ def test_run_config_says_what_is_trained(tmp_path: Path):
 
 def test_run_metrics_have_a_row_per_update(tmp_path: Path):
     walk(tmp_path)
-    rows = read_metrics(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path)
     assert [row["update"] for row in rows] == list(range(1, 9))
     assert all(row["cpu_seconds"] >= 0.0 for row in rows)
 
 
 def test_run_best_is_the_best_of_the_checkpoints(tmp_path: Path):
     outcome = walk(tmp_path)
-    rows = read_metrics(tmp_path / "metrics.jsonl")[1::2]
+    rows = read_metrics(tmp_path)[1::2]
     best = max(rows, key=lambda row: row["score"])
     assert outcome.best == best["score"]
     assert load_policy(f"{tmp_path}@best")[1].training["update"] == best["update"]

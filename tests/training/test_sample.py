@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from weft.errors import InputError
+from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
 from weft.training.instances import Feed, Source, draw_group
-from weft.training.metrics import read_metrics
 from weft.training.recipes import recipe_names
 from weft.training.run import Spec, open_run
 from weft.training.sample import SampleLearner, advantages, draw, pull, scores_of
@@ -196,6 +196,6 @@ def test_entry_without_the_command_line_trains_and_refuses(
         f"--set=heads={list(HEADS)}".replace("'", '"'),
     ]
     assert main(words) == 0
-    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 6
+    assert len(read_metrics(tmp_path / "run")) == 6
     assert main(words) == 2
     assert "holds a run" in capsys.readouterr().err

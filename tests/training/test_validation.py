@@ -9,10 +9,10 @@ import pytest
 
 from weft import catalog
 from weft.errors import InputError
+from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
 from weft.sim.env import QueueEnv
 from weft.sim.queue_rules import choose_all
-from weft.training.metrics import read_metrics
 from weft.training.recipes import Recipe, read_recipe
 from weft.training.run import Progress
 from weft.training.stream_run import train
@@ -107,7 +107,7 @@ def test_imitated_rule_is_the_best_one_at_each_probability():
 
 def test_training_writes_judgements_and_chooses_the_best_by_them(tmp_path: Path):
     outcome = train(small(), tmp_path)
-    judged = [row for row in read_metrics(tmp_path / "metrics.jsonl") if "envelope_percent" in row]
+    judged = [row for row in read_metrics(tmp_path) if "envelope_percent" in row]
     assert [row["update"] for row in judged] == [2, 4, 6]
     best = min(judged, key=lambda row: row["envelope_percent"])
     assert outcome.best == -best["envelope_percent"]
@@ -134,7 +134,7 @@ def test_interrupted_training_ends_as_one_left_alone(tmp_path: Path, changes: di
 
 def content(folder: Path) -> list[object]:
     states = [path.read_bytes() for path in sorted(folder.glob("checkpoints/*.safetensors"))]
-    rows = read_metrics(folder / "metrics.jsonl")
+    rows = read_metrics(folder)
     timeless = [{k: v for k, v in row.items() if "seconds" not in k} for row in rows]
     return [(folder / "best.json").read_text(), *states, timeless]
 

@@ -27,10 +27,9 @@ from weft.cli import (
     stress,
     train,
 )
-from weft.errors import WeftError
+from weft.errors import INTERRUPTED, WeftError
 
 BUG = 70
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="weft",

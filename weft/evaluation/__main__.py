@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from weft import scenarios
-from weft.errors import WeftError
+from weft.errors import exit_code_of
 from weft.evaluation.benchmark import Sweep
 from weft.evaluation.evaluate import Evaluation, evaluate
 from weft.evaluation.groups import expand, group_results
@@ -29,25 +29,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", required=True, help="folder of the rows")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args(arguments)
-    try:
-        cells = scenarios.sweep(options.scenario, scenarios.parse_assignments(options.changes))
-        names, groups = expand(options.schedulers.split(","))
-        seeds = tuple(range(options.seed, options.seed + options.seeds))
-        count = options.problems or cells[0].recipe.problems
-        sweep = Sweep(cells, names, count, seeds, "test", None, "sample")
-        found = evaluate(
-            sweep, baseline=options.baseline, out=options.out, workers=options.workers, progress=_say
-        )
-    except WeftError as error:
-        print(f"weft: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("weft: interrupted; the same command goes on", file=sys.stderr)
-        return 130
+    return exit_code_of(lambda: _evaluate(options))
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    cells = scenarios.sweep(options.scenario, scenarios.parse_assignments(options.changes))
+    names, groups = expand(options.schedulers.split(","))
+    seeds = tuple(range(options.seed, options.seed + options.seeds))
+    count = options.problems or cells[0].recipe.problems
+    sweep = Sweep(cells, names, count, seeds, "test", None, "sample")
+    found = evaluate(
+        sweep, baseline=options.baseline, out=options.out, workers=options.workers, progress=_say
+    )
     _show(found)
     for one in group_results(found, groups):
         print(one)
-    return 0
 
 
 def _say(done: int, total: int) -> None:

@@ -6,7 +6,6 @@ training wrote; job times are those of the validation streams.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,8 @@ import numpy as np
 from weft.errors import InputError
 from weft.evaluation.milestones import LAST, final, from_where, is_passed, is_settled
 from weft.evaluation.statistics.distributions import t_quantile
+from weft.io.runs import METRICS, read_metrics, run_folders
 from weft.model.graph import Bools, Floats, Ints
-
-METRICS = "metrics.jsonl"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +42,8 @@ class Curve:
 def read_curve(folder: str | Path) -> Curve:
     """The curve of a run folder, or of a folder of runs ``seed-1``, ``seed-2``, ..."""
     path = Path(folder)
-    runs = [path] if (path / METRICS).is_file() else sorted(path.glob("seed-*"), key=_seed)
-    judged = [_judgements(run) for run in runs if (run / METRICS).is_file()]
+    runs = run_folders(path)
+    judged = [_judgements(run) for run in runs]
     if not judged:
         raise InputError("expected a run, or runs in folders seed-1, seed-2, ...", file=str(folder))
     common = [n for n in judged[0] if all(n in other for other in judged)]
@@ -56,21 +54,15 @@ def read_curve(folder: str | Path) -> Curve:
     return Curve(path.name, tuple(run.name for run in runs), np.array(common, np.int64), columns)
 
 
-def _seed(path: Path) -> tuple[int, str]:
-    number = path.name.removeprefix("seed-")
-    return (int(number) if number.isdigit() else 0, path.name)
-
-
 def _judgements(run: Path) -> dict[int, dict[str, float]]:
-    """Samples -> the numbers of each row that has a judgement; a row cut short is left out."""
+    """Samples -> the numbers of each row that has a judgement."""
     found = {}
-    for line, text in enumerate((run / METRICS).read_text(encoding="utf-8").split("\n")[:-1], start=1):
-        try:
-            row = json.loads(text)
-        except ValueError:
-            raise InputError("expected a row of JSON", file=str(run / METRICS), line=line) from None
+    for line, row in enumerate(read_metrics(run), start=1):
         if "envelope_percent" in row or any(key.startswith("jct_") for key in row):
-            found[int(row["samples"])] = {k: v for k, v in row.items() if isinstance(v, int | float)}
+            numbers = {key: value for key, value in row.items() if isinstance(value, int | float)}
+            if "samples" not in numbers:
+                raise InputError("expected a number", file=str(run / METRICS), field="samples", line=line)
+            found[int(numbers["samples"])] = numbers
     return found
 
 

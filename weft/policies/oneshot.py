@@ -20,7 +20,7 @@ from weft.model.schedule import Schedule
 from weft.policies.checkpoint import Card, load_policy
 from weft.policies.encoder import Encoder, TaskScores
 from weft.policies.encoder_shape import EncoderShape
-from weft.policies.task_view import FEATURES, VERSION, TaskView, view_of
+from weft.policies.task_view import FEATURES, PAIR_FEATURES, VERSION, TaskView, view_of
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.schedulers.listing import Heft
 from weft.schedulers.rules import RULES, Decoder, Features
@@ -58,7 +58,7 @@ class Policy:
     sharpness: tuple[float, ...]
     """Factors on the logits of the drawn schedules, in turn."""
     fallbacks: int = field(default=0)
-    """Problems on which a rule stood in: unlike those of the training, or scores that are not finite."""
+    """Problems on which rules planned too, unlike those of the training, or alone, where scores are not finite."""
 
     def outside(self, view: TaskView) -> tuple[str, ...]:
         """Features whose mean over the tasks is far from all that the training saw."""
@@ -82,7 +82,19 @@ def load(name: str) -> Policy:
             file=name,
             field="feature_version",
         )
+    _refuse_columns(card.architecture, card.features, name)
     return Policy(Encoder(weights, card.architecture), card, *_usage(card, name))
+
+
+def _refuse_columns(shape: EncoderShape, features: tuple[str, ...], file: str) -> None:
+    """A net takes exactly the columns that this version makes, whatever else its card says."""
+    for name, wanted in (("num_features", len(FEATURES)), ("num_pair_features", len(PAIR_FEATURES))):
+        if getattr(shape, name) != wanted:
+            raise InputError(
+                f"expected {wanted}, got {getattr(shape, name)}", file=file, field=f"architecture.{name}"
+            )
+    if features not in ((), FEATURES):
+        raise InputError(f"expected those of {VERSION!r}, got others", file=file, field="features")
 
 
 def _usage(card: Card, file: str) -> tuple[bool, float, tuple[float, ...]]:
@@ -143,35 +155,63 @@ class OneShot:
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
         """The best of so many schedules as the effort says, or as fit into the budget."""
-        limit = limit or Limit()
         decoder = Decoder(problem)
         if not problem.num_tasks:
             return decoder.schedule(np.zeros(0))
         policy = load(self.weights or shipped(decoder))
         view = view_of(decoder.a, has_pairs=decoder.by_finish)
-        strange = policy.outside(view)
-        if strange:
-            reason = f"{policy.card.name} was trained on no such problems ({', '.join(strange)})"
-            return self._stand_in(problem, decoder, policy, reason)
         with np.errstate(all="ignore"):
             found = policy.encoder.scores(view)
-        if not all(np.isfinite(column).all() for column in found):
-            reason = f"the scores of {policy.card.name} are not finite"
-            return self._stand_in(problem, decoder, policy, reason)
-        draw = _Placing if decoder.by_finish else _Ordering
-        best, count = draw(problem, decoder, policy, view, found).best(seed, limit)
+        strange = policy.outside(view)
+        is_finite = all(np.isfinite(column).all() for column in found)
+        ruled = best_rule(problem, decoder) if strange or not is_finite else None
+        if ruled is not None and not is_finite:
+            self.note = (
+                f"the scores of {policy.card.name} are not finite: {ruled[0]} stood in ({_count(policy)})"
+            )
+            return ruled[1]
+        best, count = draw_best(problem, decoder, policy, view, found, seed=seed, limit=limit)
         self.note = f"{policy.card.name}, best of {count}"
-        return best
+        return best if ruled is None else self._better(best, *ruled, f"({', '.join(strange)})", policy)
 
-    def _stand_in(self, problem: Problem, decoder: Decoder, policy: Policy, reason: str) -> Schedule:
-        """The best rule, where the scores are of no use."""
-        policy.fallbacks += 1
-        features = Features(problem, decoder.a)
-        plans = {mix.name: decoder.schedule(mix.priority(features), mix.decoder) for mix in RULES.values()}
-        plans["heft"] = Heft().plan(problem)
-        winner = min(plans, key=lambda name: plans[name].makespan)
-        self.note = f"{reason}: {winner} stood in (problem {policy.fallbacks} of this process)"
-        return plans[winner]
+    def _better(self, drawn: Schedule, rule: str, ruled: Schedule, strange: str, policy: Policy) -> Schedule:
+        """The better of the net's and the rules' schedule, where nobody knows which to trust."""
+        is_better = drawn.makespan < ruled.makespan
+        winner = f"{'net' if is_better else rule} won"
+        if drawn.makespan == ruled.makespan:
+            winner = f"net and {rule} are equal"
+        self.note += f"; unlike the training {strange}: best of net and rules, {winner} ({_count(policy)})"
+        return drawn if is_better else ruled
+
+
+def _count(policy: Policy) -> str:
+    """Count a problem that a policy does not know, in words."""
+    policy.fallbacks += 1
+    return f"problem {policy.fallbacks} of this process"
+
+
+def draw_best(
+    problem: Problem,
+    decoder: Decoder,
+    policy: Policy,
+    view: TaskView,
+    found: TaskScores,
+    *,
+    seed: int = 0,
+    limit: Limit | None = None,
+) -> tuple[Schedule, int]:
+    """The best schedule drawn from finite scores, and of how many."""
+    draw = _Placing if decoder.by_finish else _Ordering
+    return draw(problem, decoder, policy, view, found).best(seed, limit or Limit())
+
+
+def best_rule(problem: Problem, decoder: Decoder) -> tuple[str, Schedule]:
+    """Name and schedule of the rule that does best: one of priority alone, or HEFT."""
+    features = Features(problem, decoder.a)
+    plans = {mix.name: decoder.schedule(mix.priority(features), mix.decoder) for mix in RULES.values()}
+    plans["heft"] = Heft().plan(problem)
+    winner = min(plans, key=lambda name: plans[name].makespan)
+    return winner, plans[winner]
 
 
 class OneShotSearch:

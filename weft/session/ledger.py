@@ -28,7 +28,7 @@ class Ledger:
 
     def __init__(self, num_lanes: int) -> None:
         self.runs: dict[int, Run] = {}
-        self._tries: dict[int, list[int]] = {}  # item to attempts and failures so far
+        self._tries: dict[int, list[int]] = {}  # item to attempts, failures and losses so far
         self._num_batches = 0
         self._batch = [-1] * num_lanes  # what every lane runs
         self._left = [0] * num_lanes  # tasks of that batch that have not ended
@@ -76,12 +76,22 @@ class Ledger:
             del self.runs[item]
         return lost
 
-    def count_try(self, item: int, run: Run, *, has_failed: bool) -> int:
-        """A run came to nothing; returns how often the task has failed."""
-        tries = self._tries.setdefault(item, [0, 0])
-        tries[0] = run.attempt
-        tries[1] += has_failed
+    def count_failure(self, item: int, run: Run) -> int:
+        """A run has failed; returns how often its task has."""
+        tries = self._tried(item, run)
+        tries[1] += 1
         return tries[1]
+
+    def count_loss(self, item: int, run: Run) -> int:
+        """A run was on a device that is lost; returns how often its task was running on such a one."""
+        tries = self._tried(item, run)
+        tries[2] += run.is_started
+        return tries[2]
+
+    def _tried(self, item: int, run: Run) -> list[int]:
+        tries = self._tries.setdefault(item, [0, 0, 0])
+        tries[0] = run.attempt
+        return tries
 
     def forget(self, items: range) -> None:
         """The job of these tasks is over."""
@@ -107,7 +117,9 @@ class Ledger:
             if len(stored[name]) != num_lanes:
                 raise ValueError(f"expected {num_lanes} lanes, got {len(stored[name])}")
         self.runs = {int(item): Run(**run) for item, run in stored["runs"]}
-        self._tries = {int(item): [int(n) for n in tries] for item, *tries in stored["tries"]}
+        self._tries = {
+            int(item): [int(made), int(failed), int(lost)] for item, made, failed, lost in stored["tries"]
+        }
         self._num_batches = int(stored["num_batches"])
         self._batch = [int(n) for n in stored["batch"]]
         self._left = [int(n) for n in stored["left"]]

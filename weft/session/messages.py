@@ -36,11 +36,13 @@ class Cancel(NamedTuple):
 
 
 class End(NamedTuple):
-    """A job is over: ``done``, ``failed`` (a task failed too often) or ``expired``. Said once per job."""
+    """A job is over: ``done``, ``failed`` (with a task) or ``expired``. Said once per job."""
 
     job: Name
     outcome: str
     time: float
+    reason: str = ""
+    """Which task made the job fail, and how; empty unless it failed."""
 
 
 class Decision(NamedTuple):

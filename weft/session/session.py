@@ -16,17 +16,18 @@ from weft.errors import InputError
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
 from weft.policies.learned import Learned
+from weft.session.jobs import Jobs
 from weft.session.ledger import Ledger, Run
 from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, Name, Start
 from weft.session.names import DeviceNames, TaskNames
 from weft.session.view import Started
 from weft.session.views import Scheduler, view_of
-from weft.session.wire import arguments_of, check_finite, refuse_arguments
+from weft.session.wire import arguments_of, check_finite, refuse_arguments, refuse_limits
 from weft.sim.env import rules_of
 from weft.sim.streams import Rules
 
-SCHEMA = "weft/session/1"
-MAX_ATTEMPTS = 3
+SCHEMA = "weft/session/2"
+MAX_ATTEMPTS, MAX_LOSSES = 3, 5
 
 
 class Session:
@@ -44,6 +45,8 @@ class Session:
         Expiry, idle blocks and estimates; those of the stream, or neutral ones, unless given.
     max_attempts
         A job fails when one of its tasks has failed so often. Lost devices do not count.
+    max_losses
+        A job fails when one of its tasks was running on so many devices, one after another, that were lost.
     """
 
     def __init__(
@@ -54,26 +57,23 @@ class Session:
         seed: int = 0,
         rules: Rules | None = None,
         max_attempts: int = MAX_ATTEMPTS,
+        max_losses: int = MAX_LOSSES,
     ) -> None:
         refuse_arguments(problem, scheduler, seed)
+        refuse_limits(max_attempts=max_attempts, max_losses=max_losses)
         case, problem = (problem, problem.problem) if isinstance(problem, StreamCase) else (None, problem)
         chooser = catalog.scheduler_for(scheduler, problem) if isinstance(scheduler, str) else scheduler
         if case is not None:
             rules = rules or rules_of(case, chooser.sight if isinstance(chooser, Learned) else None)
-        if type(max_attempts) is not int or max_attempts < 1:
-            raise InputError(f"expected a whole number >= 1, got {max_attempts!r}", field="max_attempts")
         self.problem = problem
         self.scheduler = scheduler if isinstance(scheduler, str) else chooser.name
-        self.seed, self.max_attempts = seed, max_attempts
+        self.seed, self.max_attempts, self.max_losses = seed, max_attempts, max_losses
         self._view = view_of(problem, rules or Rules(), chooser, seed)
         self._devices = DeviceNames(problem.cluster, self._view.lane_device)
         self._graphs: dict[int, TaskNames] = {}
         self._now = -math.inf
         self._is_closed = False
-        self._jobs: dict[Name, int] = {}
-        self._names: dict[int, Name] = {}
-        self._ended: dict[int, str] = {}
-        self._open: dict[int, None] = {}
+        self._jobs = Jobs()
         self._ledger = Ledger(len(self._devices.of_lane))
         self._news: tuple[list[Cancel], list[End]] = ([], [])
 
@@ -104,13 +104,13 @@ class Session:
         self._check_time("arrived", time)
         if type(job) not in (str, int):
             raise InputError(f"expected a text or a whole number, got {job!r}", field="arrived.job")
-        if job in self._jobs:
+        if job in self._jobs.number:
             raise InputError(f"job {job!r} has arrived before", field="arrived.job")
         if self._is_closed:
             raise InputError("no job was to come after closed", field="arrived.job")
         number = self._view.number(job)
         self._pass_time(time)
-        self._jobs[job], self._names[number], self._open[number] = number, job, None
+        self._jobs.enter(job, number)
         self._view.arrive(number, self._now)
         if self._view.is_over(number):  # a job without tasks
             self._end_job(number, DONE)
@@ -171,10 +171,11 @@ class Session:
         if run.is_dropped:
             self._view.drop(item)
             return
-        if self._ledger.count_try(item, run, has_failed=True) < self.max_attempts:
+        failures = self._ledger.count_failure(item, run)
+        if failures < self.max_attempts:
             self._view.fail(item)
         else:
-            self._give_up(item)
+            self._give_up(item, f"task {task!r} has failed {_times(failures)}")
             self._view.drop(item)
 
     def vacated(self, job: Name, task: Name, device: Name, time: float) -> None:
@@ -187,16 +188,19 @@ class Session:
             self._view.free(run.lane, self._now)
 
     def device_lost(self, device: Name, time: float) -> None:
-        """A device is gone; what it ran waits again."""
+        """A device is gone; what it ran waits again, or its job fails if that happens too often."""
         self._check_time("device_lost", time)
         lanes = self._devices.lanes("device_lost", device)
         if self._view.is_lost[lanes[0]]:
             raise InputError(f"device {device!r} was lost before", field="device_lost.device")
         self._pass_time(time)
         lost = [(item, run) for item, run in self._ledger.lose(lanes) if not run.is_dropped]
-        for item, run in lost:
-            self._ledger.count_try(item, run, has_failed=False)
-        self._view.lose(lanes, [item for item, _ in lost])
+        losses = {item: self._ledger.count_loss(item, run) for item, run in lost}
+        self._view.lose(lanes, list(losses))
+        suspects = {self._view.place(item)[0]: item for item, n in losses.items() if n >= self.max_losses}
+        for number, item in suspects.items():
+            name = self._tasks(number).of_node[self._view.place(item)[1]]
+            self._give_up(item, f"the device of task {name!r} was lost {_times(losses[item])} while it ran")
 
     def device_joined(self, device: Name, time: float) -> None:
         """A device that was lost is back, and free."""
@@ -226,10 +230,12 @@ class Session:
             started = view.decide_anyhow()
             wake_at = self._now if started else wake_at
         if view.num_expired > num_expired:
-            for number in [number for number in self._open if view.is_over(number)]:
+            for number in [number for number in self._jobs.open if view.is_over(number)]:
                 self._end_job(number, EXPIRED)
         cancels, ended = self._news
         self._news = ([], [])
+        if self._jobs.is_full:
+            self._jobs.forget({view.place(item)[0] for item in self._ledger.runs})
         return Decision(tuple(self._starts(started)), tuple(cancels), tuple(ended), wake_at)
 
     def _is_stuck(self) -> bool:
@@ -254,7 +260,7 @@ class Session:
         if self._ledger.leave(item):
             self._view.free(run.lane, self._now)
 
-    def _give_up(self, failed: int) -> None:
+    def _give_up(self, failed: int, reason: str) -> None:
         """The job of this item fails with it."""
         number, _ = self._view.place(failed)
         self._view.withdraw(number)
@@ -263,18 +269,17 @@ class Session:
             if item in items:
                 run.is_dropped = True
                 self._news[0].append(Cancel(*self._named(item, run.lane), run.attempt))
-        if number in self._open:
-            self._end_job(number, FAILED)
+        if number in self._jobs.open:
+            self._end_job(number, FAILED, reason)
 
-    def _end_job(self, number: int, outcome: str) -> None:
-        del self._open[number]
-        self._ended[number] = outcome
-        self._news[1].append(End(self._names[number], outcome, self._now))
+    def _end_job(self, number: int, outcome: str, reason: str = "") -> None:
+        self._jobs.end(number, outcome)
+        self._news[1].append(End(self._jobs.name[number], outcome, self._now, reason))
         self._ledger.forget(self._view.items(number))
 
     def _named(self, item: int, lane: int) -> tuple[Name, str, str]:
         number, node = self._view.place(item)
-        return self._names[number], self._tasks(number).of_node[node], self._devices.of_lane[lane]
+        return self._jobs.name[number], self._tasks(number).of_node[node], self._devices.of_lane[lane]
 
     def _tasks(self, number: int) -> TaskNames:
         """Names of the tasks of a job."""
@@ -299,14 +304,14 @@ class Session:
     ) -> tuple[int, Run]:
         """Item and run of a task that was decided and has not ended."""
         self._check_time(event, time)
-        if type(job) not in (str, int) or job not in self._jobs:
+        if type(job) not in (str, int) or job not in self._jobs.number:
             raise InputError(f"no job {job!r} has arrived", field=f"{event}.job")
-        number = self._jobs[job]
+        number = self._jobs.number[job]
         item = self._view.items(number)[self._tasks(number).node(event, task)]
         lanes = self._devices.lanes(event, device)
         run = self._ledger.runs.get(item)
         if run is None:
-            state = self._ended.get(number)
+            state = self._jobs.outcome.get(number)
             why = "is not running" if state is None else f"is not running: the job is {state}"
             raise InputError(f"task {task!r} of job {job!r} {why}", field=f"{event}.task")
         if run.lane not in lanes:
@@ -339,12 +344,11 @@ class Session:
             "scheduler": self.scheduler,
             "seed": self.seed,
             "max_attempts": self.max_attempts,
+            "max_losses": self.max_losses,
             "fingerprint": self._view.fingerprint,
             "now": self._now if math.isfinite(self._now) else None,
             "is_closed": self._is_closed,
-            "jobs": [[name, number] for name, number in self._jobs.items()],
-            "open": list(self._open),
-            "ended": list(self._ended.items()),
+            **self._jobs.snapshot(),
             "ledger": self._ledger.snapshot(),
             "news": [[list(row) for row in rows] for rows in self._news],
             "view": self._view.snapshot(),
@@ -370,7 +374,7 @@ class Session:
             raise InputError(f"expected a snapshot of a session, {SCHEMA!r}", field="schema")
         try:
             chosen = scheduler or str(snapshot["scheduler"])
-            limits = {"seed": int(snapshot["seed"]), "max_attempts": int(snapshot["max_attempts"])}
+            limits = {name: int(snapshot[name]) for name in ("seed", "max_attempts", "max_losses")}
             session = cls(problem, chosen, rules=rules, **limits)
             if snapshot["fingerprint"] != session._view.fingerprint:
                 raise InputError("taken with another graph, cluster or rules", field="fingerprint")
@@ -382,11 +386,12 @@ class Session:
     def _resume(self, stored: Mapping[str, Any]) -> None:
         self._now = -math.inf if stored["now"] is None else float(stored["now"])
         self._is_closed = bool(stored["is_closed"])
-        self._jobs = {name: int(number) for name, number in stored["jobs"]}
-        self._names = {number: name for name, number in self._jobs.items()}
-        self._open = {int(number): None for number in stored["open"]}
-        self._ended = {int(number): str(outcome) for number, outcome in stored["ended"]}
+        self._jobs.restore(stored)
         cancels, ended = stored["news"]
         self._news = ([Cancel(*row) for row in cancels], [End(*row) for row in ended])
         self._ledger.restore(stored["ledger"])
         self._view.restore(stored["view"])
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -67,6 +67,13 @@ def refuse_arguments(problem: object, scheduler: object, seed: object) -> None:
         raise InputError(f"expected a whole number from 0 to {MOST_SEED}, got {_shown(seed)}", field="seed")
 
 
+def refuse_limits(**limits: object) -> None:
+    """How often something may go wrong, checked by name."""
+    for name, value in limits.items():
+        if type(value) is not int or value < 1:
+            raise InputError(f"expected a whole number >= 1, got {_shown(value)}", field=name)
+
+
 def _shown(value: object) -> str:
     """A value in a message, cut where it is long; Python refuses to write very long numbers."""
     try:

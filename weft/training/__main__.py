@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from weft.errors import WeftError
+from weft.errors import exit_code_of
 from weft.scenarios import parse_assignments
 from weft.training.group import parse_seeds, train_group
 from weft.training.recipes import read_recipe
@@ -29,26 +29,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--workers", type=int, default=1, help="runs at a time")
     parser.add_argument("--threads", type=int, default=1, help="threads per run that step many problems")
     options = parser.parse_args(arguments)
-    try:
-        recipe = read_recipe(options.recipe, parse_assignments(options.changes))
-        train_group(
-            recipe,
-            options.out or Path("runs") / Path(options.recipe).stem,
-            parse_seeds(options.seeds),
-            workers=options.workers,
-            device=options.device,
-            start=options.start,
-            threads=max(1, options.threads),
-            has_tensorboard=options.tensorboard,
-            on_done=_report,
-        )
-    except WeftError as error:
-        print(f"weft: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("weft: interrupted; the same command goes on", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code_of(lambda: _train(options))
+
+
+def _train(options: argparse.Namespace) -> None:
+    recipe = read_recipe(options.recipe, parse_assignments(options.changes))
+    train_group(
+        recipe,
+        options.out or Path("runs") / Path(options.recipe).stem,
+        parse_seeds(options.seeds),
+        workers=options.workers,
+        device=options.device,
+        start=options.start,
+        threads=max(1, options.threads),
+        has_tensorboard=options.tensorboard,
+        on_done=_report,
+    )
 
 
 def _report(outcome: Outcome) -> None:

@@ -73,9 +73,3 @@ class Metrics:
         self._file.flush()
         os.fsync(self._file.fileno())
         return self._file.tell()
-
-
-def read_metrics(path: str | Path) -> list[dict[str, Metric]]:
-    """All whole rows of a run, oldest first; a row cut short by a kill is left out."""
-    lines = Path(path).read_bytes().split(b"\n")[:-1]
-    return [json.loads(line) for line in lines]

@@ -25,13 +25,14 @@ from typing import Protocol
 from weft import __version__
 from weft.errors import InputError
 from weft.io.folders import claim, locked
+from weft.io.runs import CONFIG, METRICS
 from weft.policies.checkpoint import Card, Weights, read_card, save_policy
 from weft.policies.tensors import Array, read_bytes, sha256, write_atomic
 from weft.training.checkpoints import Checkpoints, CorruptError, Notice
 from weft.training.metrics import Metrics, Row
 
 SCHEMA = "weft.run/1"
-CONFIG, METRICS, BEST, LAST = "config.json", "metrics.jsonl", "best.json", "last.json"
+BEST, LAST = "best.json", "last.json"
 CHECKPOINTS, POLICIES = "checkpoints", "policies"
 MOST_SEED = 2**63 - 1
 

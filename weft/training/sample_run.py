@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError, MissingExtra, WeftError
+from weft.errors import InputError, MissingExtra, exit_code_of
 from weft.policies.checkpoint import Card
 from weft.scenarios.settings import parse_assignments
 from weft.training.instances import Source
@@ -26,7 +26,6 @@ from weft.training.sample_config import SampleConfig
 from weft.training.starting import starting_weights
 
 ALGORITHM = "oneshot"
-INTERRUPTED = 130
 _TOP = ("schema", "name", "summary", "algorithm", "source", "config")
 
 
@@ -165,28 +164,23 @@ class _Report:
 def main(words: list[str] | None = None) -> int:
     """Train as the words of a command line say; returns the exit code."""
     asked = _arguments().parse_args(words)
-    try:
-        recipe = read_sampled(asked.recipe, parse_assignments(asked.set))
-        found = train(
-            recipe,
-            asked.out,
-            seed=asked.seed,
-            device=asked.device,
-            start=asked.start,
-            is_resumed=asked.resume,
-            workers=asked.workers,
-            threads=asked.threads,
-            on_progress=_Report(),
-            on_notice=print,
-        )
-    except WeftError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted: the same command with --resume goes on", file=sys.stderr)
-        return INTERRUPTED
+    return exit_code_of(lambda: _train(asked), go_on="the same command with --resume goes on")
+
+
+def _train(asked: argparse.Namespace) -> None:
+    found = train(
+        read_sampled(asked.recipe, parse_assignments(asked.set)),
+        asked.out,
+        seed=asked.seed,
+        device=asked.device,
+        start=asked.start,
+        is_resumed=asked.resume,
+        workers=asked.workers,
+        threads=asked.threads,
+        on_progress=_Report(),
+        on_notice=print,
+    )
     print(f"{found.run}: {found.samples} schedules in {found.seconds:.0f} s, best {found.best}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from report_examples import write_run
 from weft.errors import InputError
 from weft.evaluation.report.blocks import Figure, Table
 from weft.evaluation.report.learning import in_words, learning
-from weft.evaluation.report.runs import read_run, run_folders
+from weft.evaluation.report.runs import read_run
+from weft.io.runs import run_folders
 
 ROWS = [
     {"samples": 10, "mean_reward": -2.0, "seconds": 1.0, "cpu_seconds": 0.5},

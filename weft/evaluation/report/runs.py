@@ -11,10 +11,10 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.io.json_files import parse_json
+from weft.io.runs import CONFIG, read_metrics
 from weft.io.sources import read_bytes
 from weft.model.graph import Floats
 
-CONFIG, METRICS = "config.json", "metrics.jsonl"
 RUN_SCHEMA = "weft.run/"
 AGAINST = {
     "baselines_percent": "the best of fifo, mru and depth-first",
@@ -116,36 +116,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
-def run_folders(folder: Path) -> list[Path]:
-    """The folder itself if it holds a run, or the runs ``seed-1``, ``seed-2``, ... in it."""
-    if (folder / METRICS).is_file():
-        return [folder]
-    inside = [path for path in folder.glob("seed-*") if (path / METRICS).is_file()]
-    return sorted(inside, key=lambda path: (len(path.name), path.name))
-
-
 def read_run(folder: str | Path, recipe_of: RecipeOf = lambda name: {}) -> TrainingRun:
     """The run in a folder; a row cut short by a kill is left out."""
     path = Path(folder)
     config = parse_json(read_bytes(path / CONFIG), path / CONFIG)
     if not str(config.get("schema", "")).startswith(RUN_SCHEMA):
         raise InputError(f"expected a run, {RUN_SCHEMA}...", file=str(path / CONFIG), field="schema")
-    lines = (path / METRICS).read_bytes().split(b"\n")[:-1]
-    rows = tuple(_row(line, number, path / METRICS) for number, line in enumerate(lines, 1))
     parts = path.resolve().parts
     name = "/".join(parts[-2:]) if parts[-1].startswith("seed-") else parts[-1]
-    made = TrainingRun(str(folder), name, config, rows)
+    made = TrainingRun(str(folder), name, config, read_metrics(path))
     usual = json.loads(json.dumps(recipe_of(str(made.recipe.get("name", "")))))
     return replace(made, usual=usual)
-
-
-def _row(line: bytes, number: int, path: Path) -> Mapping[str, object]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"expected JSON: {error}", file=str(path), line=number) from None
-    if not isinstance(found, dict):
-        raise InputError(
-            f"expected a row of metrics, got {type(found).__name__}", file=str(path), line=number
-        )
-    return found
