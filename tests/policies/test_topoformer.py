@@ -11,18 +11,12 @@ from weft.errors import InputError
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate
 from weft.model.problem import Problem
-from weft.policies import encoder as encoder_module
+from weft.policies import looks as looks_module
 from weft.policies import topoformer as topoformer_module
 from weft.policies.checkpoint import Card, load_policy, save_policy
-from weft.policies.encoder import (
-    Encoder,
-    TaskScores,
-    lists_of,
-    pooled_lists,
-    relation_table,
-    resource_lists,
-)
+from weft.policies.encoder import Encoder, TaskScores
 from weft.policies.encoder_shape import DEFAULT_HEADS, PAPER_RELATIONS, RELATIONS, EncoderShape
+from weft.policies.looks import pooled_lists, relation_table
 from weft.policies.topoformer import Topoformer, batch_of, relation
 
 CPU = torch.device("cpu")
@@ -102,20 +96,12 @@ def test_relation_is_the_same_in_torch(name: str):
     assert not table[found.num_tasks :].any() and not table[:, found.num_tasks :].any()
 
 
-@pytest.mark.parametrize("kind", PROBLEMS)
-def test_lists_of_a_resource_are_its_table(kind: str):
-    found = view(PROBLEMS[kind])
-    wanted = lists_of(relation_table(found, "resource"))
-    for mine, theirs in zip(resource_lists(found.resource), wanted, strict=True):
-        assert (mine == theirs).all()
-
-
 def test_pooled_relations_are_exact_where_every_level_has_one_task(monkeypatch: pytest.MonkeyPatch):
     chain = Problem(generate("chain", 20, seed=1), Cluster.uniform([DeviceClass("cpu")], [1]))
     net = random_net(NETS["default"])
     scores = Encoder(net.weights(), net.shape)
     exact = scores.scores(view(chain))
-    monkeypatch.setattr(encoder_module, "DENSE_LIMIT", 0)
+    monkeypatch.setattr(looks_module, "DENSE_LIMIT", 0)
     pooled = scores.scores(view(chain))
     np.testing.assert_allclose(pooled.logit, exact.logit, atol=1e-5)
 
@@ -133,7 +119,7 @@ def test_pooled_encoder_agrees_with_torch_on_a_large_graph():
 
 @pytest.mark.parametrize("shape", NETS)
 def test_pooled_batch_agrees_with_the_encoder_and_does_not_leak(shape: str, monkeypatch: pytest.MonkeyPatch):
-    for module in (encoder_module, topoformer_module):
+    for module in (looks_module, topoformer_module):
         monkeypatch.setattr(module, "DENSE_LIMIT", 0)
     net = random_net(NETS[shape])
     scores = Encoder(net.weights(), net.shape)

@@ -10,7 +10,7 @@ from strategies import make_cluster, make_edges
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
 from weft.sim.arrays import Arrays, compile_problem
-from weft.sim.relations import attend, descendants, hops, reduced
+from weft.sim.relations import attend, components, descendants, hops, reduced
 
 PROPERTY = settings(max_examples=50, deadline=None, derandomize=True)
 
@@ -47,6 +47,18 @@ def test_reduction_keeps_the_edges_without_another_path(seed: int, n: int):
     source = np.repeat(np.arange(n), np.diff(a.succ_ptr))
     wanted = [not (reach[i] & reach[:, j]).any() for i, j in zip(source, a.succ, strict=True)]
     assert reduced(a.succ_ptr, a.succ, descendants(a.order, a.succ_ptr, a.succ)).tolist() == wanted
+
+
+@PROPERTY
+@given(seed=st.integers(0, 99), n=st.integers(1, 12))
+def test_components_are_joined_by_paths_in_either_direction(seed: int, n: int):
+    a = arrays(seed, n, "random")
+    joined = np.eye(n, dtype=bool) | paths(a) | paths(a).T
+    for _ in range(n):
+        joined = (joined.astype(int) @ joined) > 0
+    number = components(a.succ_ptr, a.succ)
+    assert ((number[:, None] == number[None, :]) == joined).all()
+    assert number[0] == 0 and (np.diff(np.maximum.accumulate(number)) <= 1).all()
 
 
 def test_hops_count_the_edges_before_and_behind():

@@ -104,6 +104,11 @@ class EncoderShape:
         return dict.fromkeys(("features", "scales", "ranges"), self.num_features)
 
     @property
+    def heads_of(self) -> dict[str, list[int]]:
+        """Relations with the numbers of their heads."""
+        return {name: [h for h, other in enumerate(self.heads) if other == name] for name in self.heads}
+
+    @property
     def num_inputs(self) -> int:
         """Columns that go into the first layer."""
         return self.num_features + self.num_types

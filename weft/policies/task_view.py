@@ -14,7 +14,7 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.sim.arrays import Arrays
 from weft.sim.decode import descendant_sum
 from weft.sim.planning import downward_rank, optimistic_cost, upward_rank
-from weft.sim.relations import descendants, hops, reduced
+from weft.sim.relations import components, descendants, hops, reduced
 
 VERSION = "tasks/2"
 DENSE_LIMIT = 2000
@@ -62,6 +62,7 @@ class TaskView(NamedTuple):
     pairs: Floats  # (num_tasks, num_classes, num_pair_features), zero where a class cannot run the task
     resource: Ints  # (num_tasks,) tasks with the same number can use the same classes
     level: Ints  # (num_tasks,) edges on the longest path to a task
+    component: Ints  # (num_tasks,) tasks with different numbers are joined by no path
     group: Ints  # (num_tasks,) tasks of different groups never compete for a device
     scale: float
     """Mean run time: the unit of a bias."""
@@ -84,7 +85,7 @@ def view_of(a: Arrays, *, has_pairs: bool = True) -> TaskView:
     can = np.isfinite(a.run) & (a.class_count > 0)
     duration = _mean_run(a, can)
     level = hops(a.order, a.succ_ptr, a.succ)
-    resource = np.unique(can, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    resource = _numbered(can)
     is_fixed = bool((can.sum(axis=1) == 1).all())
     is_dense = len(duration) <= DENSE_LIMIT
     reach = descendants(a.order, a.succ_ptr, a.succ) if is_dense else np.zeros((0, 0), np.bool_)
@@ -93,6 +94,7 @@ def view_of(a: Arrays, *, has_pairs: bool = True) -> TaskView:
         pairs=_pairs(a, can, duration) if has_pairs else np.zeros((len(duration), 0, len(PAIR_FEATURES))),
         resource=resource,
         level=level[0],
+        component=components(a.succ_ptr, a.succ),
         group=resource if is_fixed else np.zeros(len(duration), np.int64),
         scale=float(duration.mean()) or 1.0,
         succ_ptr=a.succ_ptr,
@@ -100,6 +102,15 @@ def view_of(a: Arrays, *, has_pairs: bool = True) -> TaskView:
         reach=reach,
         is_reduced=reduced(a.succ_ptr, a.succ, reach) if is_dense else np.zeros(0, np.bool_),
     )
+
+
+def _numbered(can: Bools) -> Ints:
+    """The number of every row among the different ones, in order."""
+    packed = np.packbits(can, axis=1)  # compares as the rows do, eight columns at a time
+    key = np.zeros(len(can), np.int64)
+    for column in packed.T:
+        key = np.unique(256 * key + column, return_inverse=True)[1].reshape(-1)
+    return key.astype(np.int64)
 
 
 def _mean_run(a: Arrays, can: Bools) -> Floats:

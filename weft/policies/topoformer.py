@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from weft.errors import InputError
-from weft.policies.encoder import one_hot, pooled_lists
+from weft.policies.encoder import one_hot
 from weft.policies.encoder_shape import PER_LIST, EncoderShape
+from weft.policies.looks import pooled_lists
 from weft.policies.net import Net
 from weft.policies.task_view import DENSE_LIMIT, TaskView
 from weft.policies.tensors import Array

@@ -58,6 +58,32 @@ def hops(order: Ints, succ_ptr: Ints, succ: Ints) -> Ints:
 
 
 @kernel
+def components(succ_ptr: Ints, succ: Ints) -> Ints:
+    """The number of every task's connected part of the graph, in the order of their first tasks."""
+    n = len(succ_ptr) - 1
+    root = np.arange(n)
+    for i in range(n):
+        for e in range(succ_ptr[i], succ_ptr[i + 1]):
+            one, two = i, succ[e]
+            while root[one] != one:
+                root[one] = root[root[one]]
+                one = root[one]
+            while root[two] != two:
+                root[two] = root[root[two]]
+                two = root[two]
+            root[max(one, two)] = min(one, two)
+    number = np.empty(n, np.int64)
+    found = 0
+    for i in range(n):
+        if root[i] == i:
+            number[i] = found
+            found += 1
+        else:
+            number[i] = number[root[i]]
+    return number
+
+
+@kernel
 def attend(q: Floats, k: Floats, v: Floats, size: Floats, pointer: Ints, index: Ints, out: Floats) -> None:
     """Softmax attention of one head along lists, into ``out``.
 
