@@ -16,7 +16,7 @@ from weft.policies import encoder as encoder_module
 from weft.policies import looks as looks_module
 from weft.policies.encoder import Encoder
 from weft.policies.encoder_shape import RELATIONS
-from weft.policies.looks import Lists, blocks_of, look_of, patches_of, relation_table
+from weft.policies.looks import SMALL, Lists, blocks_of, look_of, patches_of, relation_table
 
 PROPERTY = settings(max_examples=60, deadline=None, derandomize=True)
 EVERY = small_shape(RELATIONS)
@@ -42,7 +42,7 @@ def test_blocks_hold_every_task_once(label: np.ndarray):
     assert sorted(tasks.tolist()) == list(range(len(label)))
     for members, is_member in blocks:
         assert (label[members] == label[members[:, :1]]).all()
-        assert is_member.mean() > 2 / 3
+        assert is_member.mean() > 2 / 3 or members.shape[1] <= SMALL
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
