@@ -125,15 +125,9 @@ def _fitting_device(pools: Pools, s: Scratch, i: int) -> int:
     for q in range(pools.num_choices[i]):
         c = pools.choices[i, q]
         if s.class_free[c] > 0 and not s.is_held[c]:
+            first, last = pools.class_ptr[c], pools.class_ptr[c + 1]
             p = free_device(
-                i,
-                pools.class_ptr[c],
-                pools.class_ptr[c + 1],
-                pools.class_devices,
-                s.free,
-                pools.demand,
-                pools.allowed,
-                pools.job,
+                i, first, last, pools.class_devices, s.free, pools.demand, pools.allowed, pools.job
             )
             if p >= 0:
                 return p
@@ -170,32 +164,34 @@ def _credit(
     walk: Ints,
     at: int,
     size: int,
+    rivals: Ints,
     by_logit: Floats,
 ) -> None:
     """Add the gradient of choosing ``walk[at]`` among those behind it that compete with it now."""
     i = walk[at]
     total = weight[i]
     has_holds = len(hold) > 0
+    num_rivals = np.int64(0)
     for k in range(at + 1, size):
         j = walk[k]
         if group[j] == group[i] and ((has_holds and hold[j]) or _fitting_device(pools, s, j) >= 0):
             total += weight[j]
+            rivals[num_rivals] = j
+            num_rivals += 1
     if total <= weight[i]:
         return
     by_logit[i] += 1.0 - weight[i] / total
-    for k in range(at + 1, size):
-        j = walk[k]
-        if group[j] == group[i] and ((has_holds and hold[j]) or _fitting_device(pools, s, j) >= 0):
-            by_logit[j] -= weight[j] / total
+    for k in range(num_rivals):
+        by_logit[rivals[k]] -= weight[rivals[k]] / total
 
 
 @inlined
-def _someone_fits(pools: Pools, s: Scratch, group: Ints, walk: Ints, at: int, size: int) -> bool:
-    """Whether a task behind ``walk[at]`` and of its group could start now."""
-    for k in range(at + 1, size):
-        if group[walk[k]] == group[walk[at]] and _fitting_device(pools, s, walk[k]) >= 0:
-            return True
-    return False
+def _next_fit(pools: Pools, s: Scratch, group: Ints, walk: Ints, first: int, size: int, which: int) -> int:
+    """The first place from ``first`` on with a task of this group that could start now, or ``size``."""
+    for k in range(first, size):
+        if group[walk[k]] == which and _fitting_device(pools, s, walk[k]) >= 0:
+            return k
+    return size
 
 
 @inlined
@@ -231,34 +227,46 @@ def _hold_classes(pools: Pools, s: Scratch, i: int) -> None:
 def _start_in_turn(
     pools: Pools,
     s: Scratch,
-    group: Ints,
+    scores: Scores,
     weight: Floats,
-    hold_logit: Floats,
     hold: Bools,
     walk: Ints,
     size: int,
     now: float,
     num_events: int,
+    fit: Ints,
+    rivals: Ints,
     by_logit: Floats,
     by_hold: Floats,
 ) -> int:
-    """Walk the sorted tasks and start each that fits; returns the number of events."""
+    """Walk the sorted tasks and start each that fits; returns the number of events.
+
+    Room only shrinks on the way: whoever did not fit fits no more, so ``fit`` keeps the first place of
+    every group that may still do.
+    """
+    group, hold_logit = scores.group, scores.hold
     has_gradients, has_holds = len(by_logit) > 0, len(hold) > 0
+    for at in range(size):
+        fit[group[walk[at]]] = 0
     for at in range(size):
         i = walk[at]
         p = _fitting_device(pools, s, i)
         if p >= 0:
             if has_gradients:
-                _credit(pools, s, group, weight, hold, walk, at, size, by_logit)
+                _credit(pools, s, group, weight, hold, walk, at, size, rivals, by_logit)
             finish = _occupy(pools, s, i, p, now)
             num_events = push_event(s.event_time, s.event_task, num_events, finish, i)
             walk[at] = -1 - i
-        elif has_holds and _someone_fits(pools, s, group, walk, at, size):
+        elif has_holds:
+            which = group[i]
+            fit[which] = _next_fit(pools, s, group, walk, max(fit[which], at + 1), size, which)
+            if fit[which] == size:
+                continue
             if has_gradients:
                 by_hold[i] += _hold_gradient(hold_logit[i], hold[i])
             if hold[i]:
                 if has_gradients:
-                    _credit(pools, s, group, weight, hold, walk, at, size, by_logit)
+                    _credit(pools, s, group, weight, hold, walk, at, size, rivals, by_logit)
                 _hold_classes(pools, s, i)
     for c in range(len(s.is_held)):
         s.is_held[c] = False
@@ -317,13 +325,13 @@ def draw_by_dispatch(
     pools: Pools, s: Scratch, scores: Scores, state: np.ndarray, by_logit: Floats, by_hold: Floats
 ) -> float:
     """One draw by dispatch into ``s``; gradients of length 0 are left out. Returns the last finish."""
-    logit, group = scores.logit, scores.group
+    logit = scores.logit
     n = len(logit)
     ready = s.ready
     num_choices, choices, class_free = pools.num_choices, pools.choices, s.class_free
     top = logit.max() if n > 0 else 0.0
     weight, key = np.empty(n), np.empty(n)
-    walk = np.empty(n, np.int64)
+    walk, fit, rivals = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     hold = np.zeros(len(scores.hold), np.bool_)
     _draw_holds(scores, state, hold)
     reset(pools, s)
@@ -345,18 +353,7 @@ def draw_by_dispatch(
                 key[walk[k]] = logit[walk[k]] + gumbel(state)
             _sort_by_key(walk, size, key)
         num_events = _start_in_turn(
-            pools,
-            s,
-            group,
-            weight,
-            scores.hold,
-            hold,
-            walk,
-            size,
-            now,
-            num_events,
-            by_logit,
-            by_hold,
+            pools, s, scores, weight, hold, walk, size, now, num_events, fit, rivals, by_logit, by_hold
         )
         for k in range(size):
             if walk[k] >= 0:
