@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +20,7 @@ from weft.policies import encoder as encoder_module
 from weft.policies import looks as looks_module
 from weft.policies.encoder import Encoder
 from weft.policies.encoder_shape import RELATIONS
-from weft.policies.looks import Lists, blocks_of, look_of, patches_of, relation_table
+from weft.policies.looks import SMALL, Lists, blocks_of, look_of, patches_of, relation_table
 
 PROPERTY = settings(max_examples=60, deadline=None, derandomize=True)
 EVERY = small_shape(RELATIONS)
@@ -42,7 +46,7 @@ def test_blocks_hold_every_task_once(label: np.ndarray):
     assert sorted(tasks.tolist()) == list(range(len(label)))
     for members, is_member in blocks:
         assert (label[members] == label[members[:, :1]]).all()
-        assert is_member.mean() > 2 / 3
+        assert is_member.mean() > 2 / 3 or members.shape[1] <= SMALL
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
@@ -63,7 +67,9 @@ def test_block_attention_is_attention_over_tables(problem: Problem, seed: int):
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-@pytest.mark.parametrize("limits", [("MOST_PRODUCTS", 64), ("MOST_CELLS", 50), ("SAFE_SCORE", 0.0)])
+@pytest.mark.parametrize(
+    "limits", [("MOST_PRODUCTS", 400), ("FEW_ROWS", 10**9), ("MOST_CELLS", 50), ("SAFE_SCORE", 0.0)]
+)
 def test_cuts_do_not_change_the_scores(kind: str, limits: tuple[str, float], monkeypatch: pytest.MonkeyPatch):
     net = random_net(EVERY)
     encoder = Encoder(net.weights(), EVERY)
@@ -100,3 +106,32 @@ def test_shop_looks_within_jobs_and_machines():
         assert not isinstance(look, Lists)
         shapes[name] = [patch.block.members.shape for patch in look]
     assert shapes == {"ancestors": [(7, 5)], "resource": [(5, 7)], "all": [(1, 35)]}
+
+
+THREADED = """
+import hashlib
+import numpy as np
+from weft.model.generate import jobshop, jobshop_cluster
+from weft.model.problem import Problem
+from weft.policies.encoder import Encoder
+from weft.policies.encoder_shape import EncoderShape
+from weft.policies.task_view import FEATURES, PAIR_FEATURES, view_of
+from weft.sim.arrays import compile_problem
+
+rng = np.random.default_rng(0)
+shape = EncoderShape(len(FEATURES), len(PAIR_FEATURES))
+weights = {name: 0.1 * rng.normal(size=size).astype(np.float32) for name, size in shape.shapes().items()}
+found = Encoder(weights, shape).scores(view_of(compile_problem(Problem(jobshop(15, 15), jobshop_cluster(15)))))
+print(hashlib.sha256(found.logit.tobytes()).hexdigest())
+"""
+
+
+def test_scores_do_not_depend_on_the_threads_of_blas():
+    found = []
+    for threads in ("1", "2"):
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-c", THREADED], env=environment, capture_output=True, text=True, check=True
+        )
+        found.append(done.stdout)
+    assert found[0] == found[1] != ""

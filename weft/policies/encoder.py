@@ -4,8 +4,8 @@ Relations that join few pairs are lists and go through a kernel; the others are 
 tasks and go through matrix products. Above ``DENSE_LIMIT`` tasks, levels of the graph are pooled into
 tokens that stand for their tasks, and only direct edges stay exact.
 
-All products are cut so small that no BLAS shares one between threads: waiting for each other would
-take them longer than the work, and the sums would depend on how many there are.
+Products are cut so small that no BLAS shares one between threads: waiting for each other would take
+them longer than the work. Nets too wide for that keep whole products.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from weft.sim.relations import attend
 
 MOST_PRODUCTS = 2**18
 """OpenBLAS shares a matrix product of more multiplications between threads."""
+FEW_ROWS = 8
+"""Products of fewer rows are not worth a call each."""
 MOST_CELLS = 2**17
 """So many scores are held at a time: they stay in the cache of a processor."""
 SAFE_SCORE = 60.0
@@ -57,16 +59,14 @@ class Encoder:
     """A net that scores the tasks of any graph."""
 
     def __init__(self, weights: Mapping[str, Array], shape: EncoderShape) -> None:
-        self.shape = shape
+        self.shape, self._heads_of = shape, shape.heads_of
         self._w: dict[str, Floats32] = check_weights(weights, shape)
-        layers = [name for name in self._w if name.endswith(".weight") and self._w[name].ndim == 2]
-        self._turned = {
-            name.removesuffix(".weight"): np.ascontiguousarray(self._w[name].T) for name in layers
-        }
+        tables = {name.removesuffix(".weight"): array for name, array in self._w.items() if array.ndim == 2}
+        self._turned = {name: np.ascontiguousarray(array.T) for name, array in tables.items()}
 
     def scores(self, view: TaskView) -> TaskScores:
         """Scores of all tasks; a view of at least one task."""
-        looks = {name: look_of(view, name) for name in self.shape.heads_of}
+        looks = {name: look_of(view, name) for name in self._heads_of}
         inputs = np.concatenate([view.features, one_hot(view, self.shape.num_types)], axis=1)
         hidden = self._affine("embed", inputs.astype(np.float32))
         for i in range(self.shape.layers):
@@ -79,7 +79,7 @@ class Encoder:
 
     def _read_out(self, view: TaskView, hidden: Floats32) -> TaskScores:
         features, pairs = view.features.astype(np.float32), view.pairs.astype(np.float32)
-        scores = self._affine("score", hidden) + features @ self._w["skip"].T
+        scores = self._affine("score", hidden) + _product(features, self._turned["skip"])
         task = np.tanh(self._affine("task", hidden))
         bias = np.einsum("np,pf,ncf->nc", task, self._w["pair"], pairs, optimize=True)
         bias = bias + pairs @ self._w["pair_skip"]
@@ -92,7 +92,7 @@ class Encoder:
         mixed = self._affine(f"{layer}.mix", hidden).reshape(n, 3, num_heads, width)
         mixed[:, 0] *= np.float32(width**-0.5)
         out = np.empty((n, num_heads, width), np.float32)
-        for name, heads in self.shape.heads_of.items():
+        for name, heads in self._heads_of.items():
             look = looks[name]
             if isinstance(look, Lists):
                 for h in heads:
@@ -120,7 +120,9 @@ def _gelu(x: Floats32) -> Floats32:
 
 def _product(left: Floats32, right: Floats32) -> Floats32:
     """A matrix product, some rows at a time."""
-    rows = max(1, MOST_PRODUCTS // right.size)
+    rows = MOST_PRODUCTS // right.size
+    if rows < FEW_ROWS:
+        return left @ right
     even = len(left) - len(left) % rows
     out = np.empty((len(left), right.shape[1]), np.float32)
     together = out[:even].reshape(-1, rows, right.shape[1])
@@ -144,7 +146,7 @@ def _softmax(q: Floats32, k: Floats32, v: Floats32, penalty: Floats32) -> Floats
     most = float(np.linalg.norm(q, axis=3).max() * np.linalg.norm(k, axis=2).max())
     v = np.concatenate([v, np.ones_like(v[..., :1])], axis=3)  # the last column adds up the weights
     found, null = np.empty_like(v), np.ones_like(v[..., :1])
-    rows = max(1, min(MOST_CELLS // q[..., 0].size, MOST_PRODUCTS // v[0, 0].size))
+    rows = max(FEW_ROWS, min(MOST_CELLS // q[..., 0].size, MOST_PRODUCTS // v[0, 0].size))
     for first in range(0, q.shape[2], rows):
         at = slice(first, first + rows)
         weight = q[:, :, at] @ k

@@ -19,6 +19,10 @@ MOST_TOKENS = 64
 """Levels are pooled into at most so many tokens."""
 DENSE_SHARE = 0.1
 """A relation of more than this share of the pairs in its blocks goes through matrix products."""
+PLAIN = ("all", "resource")
+"""Relations that join all tasks of a group."""
+SMALL = 16
+"""Groups up to this size are padded to one block."""
 WHOLE = ("all", "incomparable")
 """Relations that may join any two tasks."""
 
@@ -63,7 +67,7 @@ def blocks_of(label: Ints) -> list[Block]:
     blocks = []
     while len(groups):
         size = int(count[groups[0]])
-        is_near = 3 * count[groups] > 2 * size
+        is_near = 3 * count[groups] > (2 * size if size > SMALL else 0)
         chosen, groups = groups[is_near], groups[~is_near]
         place = np.arange(size)
         is_member = place < count[chosen, None]
@@ -74,10 +78,10 @@ def blocks_of(label: Ints) -> list[Block]:
 def patches_of(view: TaskView, name: str) -> list[Patch]:
     """A relation block by block; for views with dense relations."""
     blocks = blocks_of(labels_of(view, name))
-    if name in ("all", "resource"):
+    if name in PLAIN:
         return [Patch(block, _penalty_of_padding(block)) for block in blocks]
     table = relation_table(view, name)
-    return [Patch(block, _penalty(_within(table, block))) for block in blocks]
+    return [Patch(block, _penalty(within(table, block))) for block in blocks]
 
 
 def _penalty(is_shown: Bools) -> Floats32:
@@ -91,12 +95,12 @@ def _penalty_of_padding(block: Block) -> Floats32:
     return np.repeat(_penalty(block.is_member)[:, None], size, axis=1)
 
 
-def _within(table: Bools, block: Block) -> Bools:
+def within(table: Bools, block: Block) -> Bools:
     """The part of a table in every group of a block."""
-    if block.members.shape == (1, len(table)):
+    if block.members.shape == (1, len(table)) and block.is_member.all():
         return table[None]
     shown: Bools = table[block.members[:, :, None], block.members[:, None, :]]
-    return shown & block.is_member[:, None, :]
+    return shown & block.is_member[:, None, :] & block.is_member[:, :, None]
 
 
 def look_of(view: TaskView, name: str) -> Lists | list[Patch]:

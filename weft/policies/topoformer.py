@@ -2,15 +2,15 @@
 
 After Gagrani et al. (2022): every head looks along one relation of the graph. Graphs of different
 sizes are padded into one batch; a padded task is nobody's neighbour. Graphs above ``DENSE_LIMIT`` tasks
-look along edges and at pooled tokens instead of tables. The tensors and their names
+look along edges and at pooled tokens instead of tables within blocks. The tensors and their names
 are those of :class:`weft.policies.encoder_shape.EncoderShape`, so that
 :class:`weft.policies.encoder.Encoder` scores the same from the saved file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from weft.errors import InputError
+from weft.policies.block_batch import Layout, attend_within, layouts_of
 from weft.policies.encoder import one_hot
 from weft.policies.encoder_shape import PER_LIST, EncoderShape
 from weft.policies.looks import pooled_lists
@@ -25,20 +26,15 @@ from weft.policies.net import Net
 from weft.policies.task_view import DENSE_LIMIT, TaskView
 from weft.policies.tensors import Array
 
-EVEN = 8
-"""Tables are padded to a multiple of this: the fast attention kernels ask for it."""
-
 
 class Graphs(NamedTuple):
     """A batch of views, padded; B graphs of at most N tasks and C classes."""
 
     inputs: Tensor  # (B, N, num_features + num_types)
     pairs: Tensor  # (B, N, C, num_pair_features)
-    is_task: Tensor  # (B, N) False: padding
-    resource: Tensor  # (B, N)
-    reach: Tensor  # (B, N, N)
-    edge: Tensor  # (B, N, N)
-    is_reduced: Tensor  # (B, N, N) edges of the transitive reduction
+    layouts: list[Layout]
+    mix_rows: Tensor  # (3 * width,) rows of the mixing weights, layout after layout
+    out_columns: Tensor  # (width,) columns of the weights behind, in the order of what the layouts give
 
 
 class Looks(NamedTuple):
@@ -68,23 +64,20 @@ def batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.devic
     if most > DENSE_LIMIT:
         return large_batch_of(views, shape, device)
     inputs, pairs, size = _padded(views, shape)
-    is_task = np.zeros(size, np.bool_)
-    resource = np.full(size, -1)
-    tables = np.zeros((3, *size, size[1]), np.bool_)
-    for b, view in enumerate(views):
-        n = view.num_tasks
-        is_task[b, :n], resource[b, :n] = True, view.resource
-        source = np.repeat(np.arange(n), np.diff(view.succ_ptr))
-        tables[0, b, :n, :n] = view.reach
-        tables[1, b, source, view.succ] = True
-        tables[2, b, source[view.is_reduced], view.succ[view.is_reduced]] = True
-    arrays = (inputs, pairs, is_task, resource, *tables)
-    return Graphs(*(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays))
+    layouts = layouts_of(views, shape.heads_of, size[1], device)
+    order = np.arange(3 * shape.width).reshape(3, len(shape.heads), -1)  # queries, keys, values by head
+    mix_rows = np.concatenate([order[:, layout.heads].reshape(-1) for layout in layouts])
+    out_columns = np.concatenate([order[0, layout.heads].reshape(-1) for layout in layouts])
+    features, classes, rows, columns = (
+        torch.from_numpy(array).to(device, non_blocking=True)
+        for array in (inputs, pairs, mix_rows, out_columns)
+    )
+    return Graphs(features, classes, layouts, rows, columns)
 
 
 def _padded(views: Sequence[TaskView], shape: EncoderShape) -> tuple[Array, Array, tuple[int, int]]:
     """Inputs and pairs of all views, and how many graphs of how many rows they are."""
-    size = (len(views), -(-max(view.num_tasks for view in views) // EVEN) * EVEN)
+    size = (len(views), max(view.num_tasks for view in views))
     num_classes = max(view.pairs.shape[1] for view in views)
     inputs = np.zeros((*size, shape.num_inputs), np.float32)
     pairs = np.zeros((*size, num_classes, shape.num_pair_features), np.float32)
@@ -98,7 +91,7 @@ def _padded(views: Sequence[TaskView], shape: EncoderShape) -> tuple[Array, Arra
 def large_batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.device) -> LargeGraphs:
     """Pad views into one batch, relations as lists."""
     inputs, pairs, size = _padded(views, shape)
-    looks = {name: _looks(views, name, size[1], device) for name in dict.fromkeys(shape.heads)}
+    looks = {name: _looks(views, name, size[1], device) for name in shape.heads_of}
     on_device = [torch.from_numpy(array).to(device, non_blocking=True) for array in (inputs, pairs)]
     return LargeGraphs(on_device[0], on_device[1], looks)
 
@@ -150,74 +143,47 @@ def _pooled(x: Tensor, looks: Looks) -> tuple[Tensor, Tensor]:
     return total / some.unsqueeze(-1), some.log()
 
 
-def relation(graphs: Graphs, name: str) -> Tensor:
-    """Whether the task of the row looks at that of the column (B, N, N); padding looks at nobody."""
-    real = graphs.is_task.unsqueeze(1) & graphs.is_task.unsqueeze(2)
-    if name == "all":
-        return real
-    if name == "resource":
-        return real & (graphs.resource.unsqueeze(1) == graphs.resource.unsqueeze(2))
-    if name == "incomparable":
-        same = torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
-        return real & ~(graphs.reach | graphs.reach.transpose(1, 2) | same)
-    tables = {
-        "successors": graphs.edge,
-        "descendants": graphs.reach,
-        "reduction": graphs.is_reduced,
-        "skipping": graphs.edge & ~graphs.is_reduced,
-        "closure": graphs.reach & ~graphs.edge,
-    }
-    forward = {"predecessors": "successors", "ancestors": "descendants"}.get(name, name.removesuffix("-back"))
-    return tables[forward] if name == forward else tables[forward].transpose(1, 2)
-
-
 class Layer(nn.Module):
     """Attention along the relations, then a layer per task; both added to what came in."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        self.heads = shape.heads
+        self.heads_of, self.num_heads = shape.heads_of, len(shape.heads)
         self.before, self.between = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
         self.mix = _affine(shape.width, 3 * shape.width)
         self.out = _affine(shape.width, shape.width)
         self.up = _affine(shape.width, shape.hidden)
         self.down = _affine(shape.hidden, shape.width)
 
-    def forward(self, hidden: Tensor, masks: Mapping[str, Tensor | Looks]) -> Tensor:
+    def forward(self, hidden: Tensor, graphs: Graphs | LargeGraphs) -> Tensor:
         """The next hidden states (B, N, width)."""
-        hidden = hidden + self.out(self._attention(self.before(hidden), masks))
+        before = self.before(hidden)
+        if isinstance(graphs, LargeGraphs):
+            hidden = hidden + self._by_lists(before, graphs)
+        else:
+            hidden = hidden + self._by_blocks(before, graphs)
         return hidden + self.down(functional.gelu(self.up(self.between(hidden)), approximate="tanh"))
 
-    def _attention(self, hidden: Tensor, masks: Mapping[str, Tensor | Looks]) -> Tensor:
+    def _by_blocks(self, hidden: Tensor, graphs: Graphs) -> Tensor:
+        """Weights are put into the order of the layouts, so that each takes its columns as they come."""
+        mix = [x.index_select(0, graphs.mix_rows) for x in (self.mix.weight, self.mix.bias)]
+        mixed = functional.linear(hidden.flatten(0, 1), *mix)
+        columns = [3 * hidden.shape[2] // self.num_heads * len(layout.heads) for layout in graphs.layouts]
+        parts = zip(torch.split(mixed, columns, 1), graphs.layouts, strict=True)
+        together = torch.cat([attend_within(part, layout) for part, layout in parts], 1)
+        out = functional.linear(together, self.out.weight.index_select(1, graphs.out_columns), self.out.bias)
+        return out.view_as(hidden)
+
+    def _by_lists(self, hidden: Tensor, graphs: LargeGraphs) -> Tensor:
         batch, size, width = hidden.shape
-        mixed = self.mix(hidden).view(batch, size, 3, len(self.heads), -1).permute(2, 0, 3, 1, 4)
-        query = mixed[0]  # (B, H, N, w)
-        key, value = functional.pad(mixed[1:], (0, 0, 0, EVEN))  # zeros behind: the null key
-        parts: list[Tensor] = []
-        for name, where in _grouped(self.heads):
-            mask = masks[name]
-            if isinstance(mask, Looks):
-                parts.append(attend(query[:, where], mixed[1][:, where], mixed[2][:, where], mask))
-                continue
-            found = functional.scaled_dot_product_attention(
-                query[:, where], key[:, where], value[:, where], attn_mask=mask
-            )
-            parts.append(found)
-        order = [h for _, where in _grouped(self.heads) for h in where]
+        query, key, value = self.mix(hidden).view(batch, size, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        parts = [
+            attend(query[:, heads], key[:, heads], value[:, heads], graphs.looks[name])
+            for name, heads in self.heads_of.items()
+        ]
+        order = [h for heads in self.heads_of.values() for h in heads]
         together = torch.cat(parts, 1)[:, np.argsort(order).tolist()]
-        return together.transpose(1, 2).reshape(batch, size, width)
-
-
-def _masks(graphs: Graphs, heads: Sequence[str]) -> dict[str, Tensor]:
-    """Tables of all relations with the null key behind."""
-    null = torch.zeros_like(graphs.is_task[:, :1, None]).expand(-1, graphs.is_task.shape[1], EVEN).clone()
-    null[:, :, 0] = True
-    return {name: torch.cat([relation(graphs, name), null], 2).unsqueeze(1) for name in dict.fromkeys(heads)}
-
-
-def _grouped(heads: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Relations with the numbers of their heads."""
-    return [(name, [h for h, other in enumerate(heads) if other == name]) for name in dict.fromkeys(heads)]
+        return cast("Tensor", self.out(together.transpose(1, 2).reshape(batch, size, width)))
 
 
 def _affine(fan_in: int, fan_out: int) -> nn.Linear:
@@ -260,11 +226,9 @@ class Topoformer(Net):
 
     def forward(self, graphs: Graphs | LargeGraphs) -> tuple[Tensor, Tensor]:
         """Logits and log-odds of holding, list by list (B, N, 2 * num_lists), and biases (B, N, C)."""
-        masks: Mapping[str, Tensor | Looks]
-        masks = graphs.looks if isinstance(graphs, LargeGraphs) else _masks(graphs, self.shape.heads)
         hidden = self.embed(graphs.inputs)
         for layer in self.layers:
-            hidden = layer(hidden, masks)
+            hidden = layer(hidden, graphs)
         hidden = self.norm(hidden)
         scores = self.score(hidden) + graphs.inputs[..., : self.shape.num_features] @ self.skip.T
         task = torch.tanh(self.task(hidden)) @ self.pair  # (B, N, num_pair_features)

@@ -21,6 +21,9 @@ from weft.sim.jit import kernel
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.random import uniform
 
+RUN = 24
+"""Up to so many tasks are sorted by insertion."""
+
 
 class Scores(NamedTuple):
     """What a policy says about one problem."""
@@ -125,15 +128,9 @@ def _fitting_device(pools: Pools, s: Scratch, i: int) -> int:
     for q in range(pools.num_choices[i]):
         c = pools.choices[i, q]
         if s.class_free[c] > 0 and not s.is_held[c]:
+            first, last = pools.class_ptr[c], pools.class_ptr[c + 1]
             p = free_device(
-                i,
-                pools.class_ptr[c],
-                pools.class_ptr[c + 1],
-                pools.class_devices,
-                s.free,
-                pools.demand,
-                pools.allowed,
-                pools.job,
+                i, first, last, pools.class_devices, s.free, pools.demand, pools.allowed, pools.job
             )
             if p >= 0:
                 return p
@@ -149,15 +146,37 @@ def _has_free_class(num_choices: Ints, choices: Ints, class_free: Ints, i: int) 
 
 
 @inlined
-def _sort_by_key(tasks: Ints, size: int, key: Floats) -> None:
-    """Sort the first entries of ``tasks`` by falling key."""
-    for k in range(1, size):
-        i = tasks[k]
-        at = k
-        while at > 0 and key[tasks[at - 1]] < key[i]:
-            tasks[at] = tasks[at - 1]
-            at -= 1
-        tasks[at] = i
+def _sort_by_key(tasks: Ints, size: int, key: Floats, spare: Ints) -> None:
+    """Sort the first entries of ``tasks`` by falling key: short runs by insertion, then merged; uses ``spare``."""
+    for first in range(0, size, RUN):
+        for k in range(first + 1, min(first + RUN, size)):
+            i = tasks[k]
+            at = k
+            while at > first and key[tasks[at - 1]] < key[i]:
+                tasks[at] = tasks[at - 1]
+                at -= 1
+            tasks[at] = i
+    width = RUN
+    while width < size:
+        for low in range(0, size - width, 2 * width):
+            _merge(tasks, low, low + width, min(low + 2 * width, size), key, spare)
+        width *= 2
+
+
+@inlined
+def _merge(tasks: Ints, low: int, middle: int, high: int, key: Floats, spare: Ints) -> None:
+    """Merge two sorted neighbours; of equal keys those of the first stay in front."""
+    for k in range(low, middle):
+        spare[k] = tasks[k]
+    left, right, at = low, middle, low
+    while left < middle:
+        if right < high and key[tasks[right]] > key[spare[left]]:
+            tasks[at] = tasks[right]
+            right += 1
+        else:
+            tasks[at] = spare[left]
+            left += 1
+        at += 1
 
 
 @inlined
@@ -170,40 +189,34 @@ def _credit(
     walk: Ints,
     at: int,
     size: int,
+    rivals: Ints,
     by_logit: Floats,
 ) -> None:
     """Add the gradient of choosing ``walk[at]`` among those behind it that compete with it now."""
     i = walk[at]
     total = weight[i]
     has_holds = len(hold) > 0
+    num_rivals = np.int64(0)
     for k in range(at + 1, size):
         j = walk[k]
         if group[j] == group[i] and ((has_holds and hold[j]) or _fitting_device(pools, s, j) >= 0):
             total += weight[j]
+            rivals[num_rivals] = j
+            num_rivals += 1
     if total <= weight[i]:
         return
     by_logit[i] += 1.0 - weight[i] / total
-    for k in range(at + 1, size):
-        j = walk[k]
-        if group[j] == group[i] and ((has_holds and hold[j]) or _fitting_device(pools, s, j) >= 0):
-            by_logit[j] -= weight[j] / total
+    for k in range(num_rivals):
+        by_logit[rivals[k]] -= weight[rivals[k]] / total
 
 
 @inlined
-def _last_that_fits(pools: Pools, s: Scratch, walk: Ints, at: int, last: int) -> int:
-    """The last place up to ``last`` whose task could start now, ``at`` if none behind it; room only shrinks."""
-    while last > at and _fitting_device(pools, s, walk[last]) < 0:
-        last -= 1
-    return last
-
-
-@inlined
-def _someone_fits(pools: Pools, s: Scratch, group: Ints, walk: Ints, at: int, size: int) -> bool:
-    """Whether a task behind ``walk[at]`` and of its group could start now."""
-    for k in range(size - 1, at, -1):
-        if group[walk[k]] == group[walk[at]] and _fitting_device(pools, s, walk[k]) >= 0:
-            return True
-    return False
+def _next_fit(pools: Pools, s: Scratch, group: Ints, walk: Ints, first: int, size: int, which: int) -> int:
+    """The first place from ``first`` on with a task of this group that could start now, or ``size``."""
+    for k in range(first, size):
+        if group[walk[k]] == which and _fitting_device(pools, s, walk[k]) >= 0:
+            return k
+    return size
 
 
 @inlined
@@ -239,38 +252,46 @@ def _hold_classes(pools: Pools, s: Scratch, i: int) -> None:
 def _start_in_turn(
     pools: Pools,
     s: Scratch,
-    group: Ints,
+    scores: Scores,
     weight: Floats,
-    hold_logit: Floats,
     hold: Bools,
     walk: Ints,
     size: int,
     now: float,
     num_events: int,
+    fit: Ints,
+    rivals: Ints,
     by_logit: Floats,
     by_hold: Floats,
 ) -> int:
-    """Walk the sorted tasks and start each that fits; returns the number of events."""
+    """Walk the sorted tasks and start each that fits; returns the number of events.
+
+    Room only shrinks on the way: whoever did not fit fits no more, so ``fit`` keeps the first place of
+    every group that may still do.
+    """
+    group, hold_logit = scores.group, scores.hold
     has_gradients, has_holds = len(by_logit) > 0, len(hold) > 0
-    last = size - 1
+    for at in range(size):
+        fit[group[walk[at]]] = 0
     for at in range(size):
         i = walk[at]
         p = _fitting_device(pools, s, i)
         if p >= 0:
             if has_gradients:
-                _credit(pools, s, group, weight, hold, walk, at, size, by_logit)
+                _credit(pools, s, group, weight, hold, walk, at, size, rivals, by_logit)
             finish = _occupy(pools, s, i, p, now)
             num_events = push_event(s.event_time, s.event_task, num_events, finish, i)
             walk[at] = -1 - i
         elif has_holds and (hold[i] or has_gradients):
-            last = max(at, _last_that_fits(pools, s, walk, at, last))
-            if not _someone_fits(pools, s, group, walk, at, last + 1):
+            which = group[i]
+            fit[which] = _next_fit(pools, s, group, walk, max(fit[which], at + 1), size, which)
+            if fit[which] == size:
                 continue
             if has_gradients and by_hold[i] == 0.0:  # drawn once, so it counts once
                 by_hold[i] = _hold_gradient(hold_logit[i], hold[i])
             if hold[i]:
                 if has_gradients:
-                    _credit(pools, s, group, weight, hold, walk, at, size, by_logit)
+                    _credit(pools, s, group, weight, hold, walk, at, size, rivals, by_logit)
                 _hold_classes(pools, s, i)
     for c in range(len(s.is_held)):
         s.is_held[c] = False
@@ -329,13 +350,13 @@ def draw_by_dispatch(
     pools: Pools, s: Scratch, scores: Scores, state: np.ndarray, by_logit: Floats, by_hold: Floats
 ) -> float:
     """One draw by dispatch into ``s``; gradients of length 0 are left out. Returns the last finish."""
-    logit, group = scores.logit, scores.group
+    logit = scores.logit
     n = len(logit)
     ready = s.ready
     num_choices, choices, class_free = pools.num_choices, pools.choices, s.class_free
     top = logit.max() if n > 0 else 0.0
     weight, key = np.empty(n), np.empty(n)
-    walk = np.empty(n, np.int64)
+    walk, fit, rivals = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     hold = np.zeros(len(scores.hold), np.bool_)
     _draw_holds(scores, state, hold)
     reset(pools, s)
@@ -355,20 +376,9 @@ def draw_by_dispatch(
         if size > 1:
             for k in range(size):
                 key[walk[k]] = logit[walk[k]] + gumbel(state)
-            _sort_by_key(walk, size, key)
+            _sort_by_key(walk, size, key, rivals)
         num_events = _start_in_turn(
-            pools,
-            s,
-            group,
-            weight,
-            scores.hold,
-            hold,
-            walk,
-            size,
-            now,
-            num_events,
-            by_logit,
-            by_hold,
+            pools, s, scores, weight, hold, walk, size, now, num_events, fit, rivals, by_logit, by_hold
         )
         for k in range(size):
             if walk[k] >= 0:
