@@ -132,6 +132,14 @@ BAD_WEIGHTS = {
         lambda card: rewritten(card, feature_version="tasks/9"),
         "feature_version: trained on features 'tasks/9'",
     ),
+    "a name no file can have": (
+        lambda card: rewritten(card, weights="\ud800.safetensors"),
+        "weights: expected a file in the card's folder",
+    ),
+    "a very long number": (
+        lambda card: rewritten(card, name=10**400),
+        f"name: expected text, got {10**400!r:.60}\n",
+    ),
     "no weights": (no_weights, "small.safetensors"),
     "no card": (lambda card: card.write_text("{"), "expected the card of a policy"),
 }

@@ -80,7 +80,7 @@ def load(name: str) -> Policy:
         raise InputError(f"{card.name} is a dispatcher: it plans no graphs", file=name, field="architecture")
     if card.feature_version != VERSION:
         raise InputError(
-            f"trained on features {card.feature_version!r}, this weft has {VERSION!r}: train again",
+            f"trained on features {card.feature_version!r:.60}, this weft has {VERSION!r}: train again",
             file=name,
             field="feature_version",
         )
