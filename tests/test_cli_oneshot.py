@@ -170,7 +170,7 @@ def test_schedule_with_weights_that_overflow_plans_with_a_rule(
 def test_schedule_with_weights_of_another_kind_plans_with_a_note(capsys: pytest.CaptureFixture[str]):
     assert main(["schedule", *EXAMPLE, "-s", "jobshop-oneshot"]) == 0
     said = capsys.readouterr().out
-    assert "jobshop-oneshot, best of 64; unlike the training (freedom" in said
+    assert "jobshop-oneshot, best of 64; unlike the training (workflows, not jobshop, freedom" in said
     assert "best of net and rules, " in said
 
 
