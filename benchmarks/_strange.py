@@ -89,6 +89,8 @@ CASES: Mapping[str, Case] = {
     "weights of job shops on workflows": Case(_workflow, "jobshop"),
     "weights of graphs on workflows": Case(_workflow, "graphs"),
     "weights of job shops on query mixes": Case(_queries, "jobshop"),
+    "weights of job shops on operator graphs": Case(_operators, "jobshop"),
+    "weights of graphs on shops": Case(_shop, "graphs"),
     "weights of workflows on shops": Case(_shop, "workflows"),
     "weights of workflows on operator graphs": Case(_operators, "workflows"),
 }
@@ -103,7 +105,7 @@ def duel(case: Case, k: int, samples: int) -> Duel:
     found = policy.encoder.scores(view)
     drawn, _ = draw_best(problem, decoder, policy, view, found, limit=Limit(effort=samples))
     name, ruled = best_rule(problem, decoder)
-    return Duel(bool(policy.outside(view)), drawn.makespan, ruled.makespan, name)
+    return Duel(bool(policy.strangeness(decoder, view)), drawn.makespan, ruled.makespan, name)
 
 
 def summary(duels: list[Duel]) -> str:

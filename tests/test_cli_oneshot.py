@@ -12,6 +12,7 @@ import pytest
 from policies.planners import saved_policy
 
 from weft.cli import main
+from weft.policies.task_view import FEATURES, VERSION
 from weft.policies.tensors import decode_tensors, encode_tensors
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,11 +127,19 @@ BAD_WEIGHTS = {
     "not a number": (no_number, "skip: expected finite numbers, got NaN or infinity"),
     "other shape": (no_tensor, "skip: expected shape"),
     "other kind of net": (other_kind, "architecture.hidden"),
-    "fewer features": (fewer_columns, "architecture.num_features: expected 24, got 23"),
-    "features in another order": (other_order, "features: expected those of 'tasks/1'"),
+    "fewer features": (fewer_columns, f"architecture.num_features: expected {len(FEATURES)}, got"),
+    "features in another order": (other_order, f"features: expected those of {VERSION!r}"),
     "other feature version": (
         lambda card: rewritten(card, feature_version="tasks/9"),
         "feature_version: trained on features 'tasks/9'",
+    ),
+    "a name no file can have": (
+        lambda card: rewritten(card, weights="\ud800.safetensors"),
+        "weights: expected a file in the card's folder",
+    ),
+    "a very long number": (
+        lambda card: rewritten(card, name=10**400),
+        f"name: expected text, got {10**400!r:.60}\n",
     ),
     "no weights": (no_weights, "small.safetensors"),
     "no card": (lambda card: card.write_text("{"), "expected the card of a policy"),
@@ -162,7 +171,7 @@ def test_schedule_with_weights_that_overflow_plans_with_a_rule(
 def test_schedule_with_weights_of_another_kind_plans_with_a_note(capsys: pytest.CaptureFixture[str]):
     assert main(["schedule", *EXAMPLE, "-s", "jobshop-oneshot"]) == 0
     said = capsys.readouterr().out
-    assert "jobshop-oneshot, best of 64; unlike the training (freedom" in said
+    assert "jobshop-oneshot, best of 64; unlike the training (workflows, not jobshop, freedom" in said
     assert "best of net and rules, " in said
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from weft import catalog
+from weft.cli import main
 from weft.errors import InputError, UnsupportedError
 from weft.evaluation import benchmark
 from weft.evaluation.benchmark import Sweep, as_it_happened, is_drawn_for_check, noise_seed, run, trace_hash
@@ -166,6 +167,44 @@ def test_oracle_marks_a_schedule_that_breaks_a_rule(overlapping: str, noise: flo
     assert [row.scheduler for row in found.faults] == [overlapping, overlapping]
     assert found.faults[0].fault is not None
     assert "slots" in found.faults[0].fault or "precedence" in found.faults[0].fault
+
+
+def test_evaluation_compares_nobody_who_broke_a_rule(overlapping: str):
+    found = evaluate(tiny(("heft", overlapping, "random"), problems=3, seeds=1))
+    assert {name: one.num_broken for name, one in found.breaches.items()} == {overlapping: 3}
+    assert found.lawful == ("heft", "random")
+    assert [one.scheduler for one in found.comparisons] == ["random"]
+    assert found.comparisons == evaluate(tiny(problems=3, seeds=1)).comparisons
+
+
+def test_evaluation_with_a_baseline_that_broke_a_rule_has_no_verdicts(overlapping: str):
+    found = evaluate(tiny(("heft", overlapping, "random"), problems=3, seeds=1), baseline=overlapping)
+    assert found.comparisons == ()
+
+
+def test_command_line_marks_as_best_nobody_who_broke_a_rule(
+    overlapping: str, capsys: pytest.CaptureFixture[str]
+):
+    words = ["evaluate", "workflows", "--set", "tasks=8", "--problems", "3"]
+    assert main([*words, "-s", f"heft,{overlapping},random"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    marks = {name: line.split()[0] for name in ("heft", overlapping) for line in lines if f" {name} " in line}
+    assert marks == {"heft": "*", overlapping: "!"}
+    assert any("broke a rule: not compared" in line for line in lines)
+    assert "! broke a rule, in this table or another: neither best nor compared (overlapping)" in lines
+
+
+def test_command_line_says_that_the_baseline_broke_a_rule(
+    overlapping: str, capsys: pytest.CaptureFixture[str]
+):
+    words = ["evaluate", "workflows", "--set", "tasks=8", "--problems", "3", "--baseline", overlapping]
+    assert main([*words, "-s", f"heft,{overlapping}"]) == 1
+    said = capsys.readouterr().out
+    assert "the baseline overlapping did: no verdicts (--baseline NAME takes another)" in said
+    assert main([*words, "-s", f"heft,{overlapping}", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["breaches"]["overlapping"]["num_broken"] == 3
+    assert found["comparisons"] == []
 
 
 def test_oracle_is_not_asked_with_check_none(overlapping: str):

@@ -169,6 +169,25 @@ def test_shipped_weights_take_problems_larger_than_those_of_the_training(kind: s
     assert policy.outside(view_of(decoder.a, has_pairs=decoder.by_finish)) == ()
 
 
+@EVERY
+@pytest.mark.parametrize("weights", ["jobshop", "graphs", "workflows"])
+def test_shipped_weights_tell_problems_of_another_kind(weights: str, kind: str):
+    decoder = Decoder(PROBLEMS[kind])
+    policy = oneshot.load(str(oneshot.ZOO / f"{weights}-oneshot.json"))
+    view = view_of(decoder.a, has_pairs=decoder.by_finish)
+    other = f"{KINDS[kind]}, not {weights}"
+    assert (other in policy.strangeness(decoder, view)) == (weights != KINDS[kind])
+
+
+@pytest.mark.parametrize("source", [None, "jobshop", [1], [{"generator": ["jobshop"]}], [{}]])
+def test_weights_that_do_not_say_their_kind_take_any(source: object, tmp_path: Path):
+    card = saved_policy(tmp_path)
+    document = json.loads(card.read_text())
+    document["training"] = {"recipe": {"source": source}}
+    card.write_text(json.dumps(document))
+    assert oneshot.load(str(card)).kinds == ()
+
+
 def test_shipped_weights_know_no_tasks_that_fill_a_device():
     device = DeviceClass("node", slots=4)
     graph = TaskGraph(np.ones(6), [0, 1, 2], [3, 4, 5], 1e6, slots=4)

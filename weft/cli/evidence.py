@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import sys
 import time
@@ -17,12 +16,12 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
+from weft.cli.evidence_tables import say_who_broke, show_cell, show_envelopes
 from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.evaluation.benchmark import Progress, Sweep
-    from weft.evaluation.envelope import Ratio
-    from weft.evaluation.evaluate import Evaluation, Summary
+    from weft.evaluation.evaluate import Evaluation
     from weft.evaluation.statistics import Comparison
     from weft.scenarios import Scenario
 
@@ -30,9 +29,6 @@ TRAINING = "training/"
 """Prefix of the names of training recipes."""
 NOT_VALID = 1
 """Exit code where a schedule breaks a rule."""
-_COLUMNS = {"slr": "slr", "speedup": "speedup", "above bound": "gap_percent"}
-_STREAM_COLUMNS = {"p99": "p99_jct", "utilisation": "utilisation", "batch fill": "batch_fill"}
-"""Columns of the table -> the metric each shows."""
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 
@@ -186,15 +182,16 @@ def _fields(found: Evaluation) -> dict[str, object]:
         "claims": [one.to_dict() for one in claims(found)],
         "envelopes": [asdict(one) for one in found.envelopes],
         "fallbacks": dict(found.fallbacks),
+        "breaches": {name: asdict(one) for name, one in found.breaches.items()},
         "rows_hash": found.rows_hash,
     }
 
 
 def _show(found: Evaluation, out: Path | None) -> None:
     for cell in found.sweep.cells:
-        _show_cell(found, cell.label)
+        show_cell(found, cell.label)
     if found.envelopes:
-        _show_envelopes(found)
+        show_envelopes(found)
     samples = "seeds" if found.sweep.has_seed_samples else "problems"
     output.say(f"* best mean; intervals are 95 %, over {samples}")
     if len(found.comparisons) > 1:
@@ -204,7 +201,9 @@ def _show(found: Evaluation, out: Path | None) -> None:
         output.say(
             f"  where an interval leaves out 0 and yet nothing is distinguishable, take more --{samples}"
         )
-    if not found.comparisons and len(found.sweep.schedulers) > 1:
+    if found.breaches:
+        say_who_broke(found)
+    if found.sweep.num_samples < 2 and len(found.lawful) > 1:
         output.say(f"one of the {samples} says nothing about others: no verdicts (--{samples} N)")
     _show_claims(found)
     if out is not None:
@@ -222,88 +221,6 @@ def _show_claims(found: Evaluation) -> None:
         output.say("what the rows say, paired by seed:")
     for one in said:
         output.say(f"- {one.text}")
-
-
-def _show_envelopes(found: Evaluation) -> None:
-    """How far each scheduler is from the best rule of every problem, and from the best single one."""
-    single = {one.cell: one.single for one in found.envelopes}
-    for cell in found.sweep.cells:
-        numeric = ("against the envelope", "better on", f"against {single[cell.label]}")
-        table = output.table(
-            ["scheduler", *numeric], numeric, output.safe(f"ratios per problem {cell.label}")
-        )
-        for one in (one for one in found.envelopes if one.cell == cell.label):
-            share = f"{one.better_percent:.0f} %"
-            table.add_row(
-                one.scheduler, _distance(one.against_envelope), share, _distance(one.against_single)
-            )
-        output.show(table)
-    output.say("envelope: the best rule of each problem; the last column is the rule nearest to it over all")
-
-
-def _distance(ratio: Ratio) -> str:
-    if ratio.low_percent is None:
-        return f"{ratio.percent:+.1f} %"
-    return f"{ratio.percent:+.1f} % ({ratio.low_percent:+.1f} to {ratio.high_percent:+.1f})"
-
-
-def _show_cell(found: Evaluation, cell: str) -> None:
-    summary = {(s.scheduler, s.metric): s for s in found.summary if s.cell == cell}
-    verdicts = {a.scheduler: a.comparison for a in found.comparisons if a.cell == cell}
-    best = min(summary[name, found.metric].mean for name in found.sweep.schedulers)
-    columns = _STREAM_COLUMNS if found.sweep.is_stream else _COLUMNS
-    took = "ran in" if found.sweep.is_stream else "planned in"
-    mean = found.metric if found.metric.startswith("mean_") else f"mean {found.metric}"
-    numeric = (mean, "interval", *columns, took)
-    headers = ["", "scheduler", *numeric, f"against {found.baseline}"]
-    table = output.table(headers, numeric, output.safe(_title(found, cell)))
-    for name in found.sweep.schedulers:
-        main = summary[name, found.metric]
-        is_best = math.isclose(main.mean, best, rel_tol=1e-9)
-        table.add_row(
-            "*" if is_best else "",
-            name,
-            output.number(main.mean),
-            _interval(main),
-            *(_shown(header, summary[name, metric].mean) for header, metric in columns.items()),
-            output.duration(found.seconds_of(cell, name)),
-            "baseline" if name == found.baseline else _verdict(verdicts.get(name)),
-            style="bold" if is_best else None,
-        )
-    output.show(table, spare=("speedup", "slr", "batch fill", "utilisation", took))
-
-
-def _shown(header: str, value: float) -> str:
-    return output.percent(value) if header == "above bound" else output.number(value, 4)
-
-
-def _title(found: Evaluation, cell: str) -> str:
-    sweep = found.sweep
-    where = f", {cell}" if cell else ""
-    seeds = f" x {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
-    if sweep.has_seed_samples:
-        return f"{sweep.cells[0].name}{where}: {output.count(sweep.num_samples, f'{sweep.split} seed')}"
-    problems = output.count(sweep.num_problems, f"{sweep.split} problem")
-    return f"{sweep.cells[0].name}{where}: {problems}{seeds}"
-
-
-def _interval(summary: Summary) -> str:
-    if summary.low is None or summary.high is None:
-        return "-"
-    digits = 4 if max(abs(summary.low), abs(summary.high)) < 1e4 else 6
-    return f"{output.number(summary.low, digits)} to {output.number(summary.high, digits)}"
-
-
-def _verdict(comparison: Comparison | None) -> str:
-    """The comparison with the baseline in a few words."""
-    if comparison is None:
-        return "-"
-    low, high = comparison.low_percent, comparison.high_percent
-    if comparison.verdict == "not distinguishable":
-        return f"not distinguishable ({low:+.1f} to {high:+.1f} %)"
-    if comparison.verdict == "better":
-        return f"{-comparison.percent:.1f} % below ({-high:.1f} to {-low:.1f})"
-    return f"{comparison.percent:.1f} % above ({low:.1f} to {high:.1f})"
 
 
 def _is_short_of_problems(comparison: Comparison) -> bool:

@@ -2,7 +2,7 @@
 device-aware ones, and one another.
 
 A reference is the best of a group of rules in each cell, by its mean over the seeds. Everything is
-paired by seed. Nothing is claimed about schedulers that did not take part.
+paired by seed. Nothing is claimed about schedulers that did not take part or broke a rule.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def claims(found: Evaluation) -> tuple[Claim, ...]:
     if not sweep.is_stream or sweep.is_job_stream or not sweep.has_seed_samples or sweep.num_samples < 2:
         return ()
     table = Table(found)
-    learned = {name: one for name in found.sweep.schedulers if isinstance(one := chooser(name), Learned)}
+    learned = {name: one for name in found.lawful if isinstance(one := chooser(name), Learned)}
     made = [table.claim(group.key, name, group) for group in table.groups for name in learned]
     for name, one in learned.items():
         made += [_specialist(table, name, one, other) for other in _generalists(name, one, learned)]
@@ -155,13 +155,13 @@ class Table:
 
     def __init__(self, found: Evaluation) -> None:
         self.cells = [cell.label for cell in found.sweep.cells]
-        self._names = found.sweep.schedulers
+        self._names = found.lawful
         self._setting = found.sweep.varied or "the cells"
         self._means = problem_means(found.sweep, found.rows, found.metric)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Groups whose rules all took part."""
+        """Groups whose rules all took part, and kept the rules of the game."""
         return tuple(group for group in GROUPS if all(name in self._names for name in group.members))
 
     def values(self, cell: str, name: str) -> Floats:

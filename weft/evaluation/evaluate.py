@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from weft.errors import InputError
 from weft.evaluation.benchmark import Progress, Sweep, run
+from weft.evaluation.breaches import Breach, breaches_of
 from weft.evaluation.envelope import Envelope, envelopes
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.evaluation.statistics.distributions import t_quantile
@@ -86,6 +88,16 @@ class Evaluation:
     fallbacks: Mapping[str, int] = field(default_factory=dict)
     """Policy -> decisions beyond its training, which a rule made; only where there are any."""
 
+    @cached_property
+    def breaches(self) -> Mapping[str, Breach]:
+        """Schedulers whose schedules broke a rule, in any cell: none of them is best or compared."""
+        return breaches_of((row.scheduler, row.valid, row.fault) for row in self.rows)
+
+    @property
+    def lawful(self) -> tuple[str, ...]:
+        """Schedulers that broke no rule."""
+        return _lawful(self.sweep, self.rows)
+
     @property
     def faults(self) -> tuple[Row, ...]:
         """Rows whose schedule breaks a rule."""
@@ -144,12 +156,18 @@ def _by_scheduler(fallbacks: Mapping[Key, int]) -> dict[str, int]:
 def _envelopes(sweep: Sweep, rows: Sequence[Row], metric: str) -> tuple[Envelope, ...]:
     if not sweep.is_stream or sweep.has_seed_samples:
         return ()
-    means = problem_means(sweep, rows, metric)
+    means, names = problem_means(sweep, rows, metric), _lawful(sweep, rows)
     return tuple(
         one
         for cell in sweep.cells
-        for one in envelopes(cell.label, [(name, means[cell.label, name]) for name in sweep.schedulers])
+        for one in envelopes(cell.label, [(name, means[cell.label, name]) for name in names])
     )
+
+
+def _lawful(sweep: Sweep, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Schedulers whose schedules broke no rule in any cell."""
+    broken = breaches_of((row.scheduler, row.valid, row.fault) for row in rows)
+    return tuple(name for name in sweep.schedulers if name not in broken)
 
 
 def choose_baseline(sweep: Sweep, wanted: str | None) -> str:
@@ -204,11 +222,15 @@ def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[
 
 
 def compare(sweep: Sweep, rows: Sequence[Row], metric: str, baseline: str) -> tuple[Against, ...]:
-    """Every other scheduler against the baseline, cell by cell; none with a single sample."""
-    if sweep.num_samples < 2 or len(sweep.schedulers) < 2:
+    """Every other scheduler against the baseline, cell by cell; none with a single sample.
+
+    Those that broke a rule are left out; if the baseline did, there is nobody to compare with.
+    """
+    lawful = _lawful(sweep, rows)
+    if sweep.num_samples < 2 or len(lawful) < 2 or baseline not in lawful:
         return ()
     means = problem_means(sweep, rows, metric)
-    pairs = [(cell.label, name) for cell in sweep.cells for name in sweep.schedulers if name != baseline]
+    pairs = [(cell.label, name) for cell in sweep.cells for name in lawful if name != baseline]
     found = [compare_paired(means[cell, name], means[cell, baseline]) for cell, name in pairs]
     return tuple(
         Against(cell, name, baseline, metric, comparison)

@@ -73,7 +73,9 @@ class Architecture:
         sizes |= {f"hidden[{i}]": width for i, width in enumerate(self.hidden)}
         for name, size in sizes.items():
             if type(size) is not int or not 1 <= size <= MAX_WIDTH:
-                raise InputError(f"expected a whole number from 1 to {MAX_WIDTH}, got {size!r}", field=name)
+                raise InputError(
+                    f"expected a whole number from 1 to {MAX_WIDTH}, got {size!r:.60}", field=name
+                )
         if not 1 <= len(self.hidden) <= 8:
             raise InputError(f"expected 1 to 8 hidden layers, got {len(self.hidden)}", field="hidden")
         if self.activation not in ACTIVATIONS:
@@ -242,7 +244,7 @@ def read_card(path: str | Path) -> Card:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, dict) else type(document).__name__
         raise InputError(
-            f"expected the card of a policy, {SCHEMA!r}, got {found!r}", file=str(path), field="schema"
+            f"expected the card of a policy, {SCHEMA!r}, got {found!r:.60}", file=str(path), field="schema"
         )
     try:
         return _card(document)
@@ -278,7 +280,7 @@ def _architecture(value: object) -> Architecture | GraphArchitecture | EncoderSh
             raise InputError(error.message, field=f"architecture.{error.field}") from None
     hidden = known.get("hidden")
     if not isinstance(hidden, list):
-        raise InputError(f"expected a list of widths, got {hidden!r}", field="architecture.hidden")
+        raise InputError(f"expected a list of widths, got {hidden!r:.60}", field="architecture.hidden")
     try:
         return Architecture(
             num_features=_whole(known, "num_features"),
@@ -305,21 +307,21 @@ def _graph_architecture(known: Mapping[str, object]) -> GraphArchitecture:
 def _mapping(value: object, name: str) -> dict[str, object]:
     if isinstance(value, dict):
         return value
-    raise InputError(f"expected named values, got {value!r}", field=name)
+    raise InputError(f"expected named values, got {value!r:.60}", field=name)
 
 
 def _text(document: Mapping[str, object], name: str) -> str:
     value = document.get(name)
     if isinstance(value, str):
         return value
-    raise InputError(f"expected text, got {value!r}", field=name)
+    raise InputError(f"expected text, got {value!r:.60}", field=name)
 
 
 def _whole(document: Mapping[str, object], name: str) -> int:
     value = document.get(name)
     if type(value) is int:
         return value
-    raise InputError(f"expected a whole number, got {value!r}", field=name)
+    raise InputError(f"expected a whole number, got {value!r:.60}", field=name)
 
 
 def _version(document: Mapping[str, object]) -> str:
@@ -334,7 +336,7 @@ def _flag(document: Mapping[str, object], name: str) -> bool:
     value = document.get(name)
     if isinstance(value, bool):
         return value
-    raise InputError(f"expected true or false, got {value!r}", field=name)
+    raise InputError(f"expected true or false, got {value!r:.60}", field=name)
 
 
 def _texts(document: Mapping[str, object], name: str) -> tuple[str, ...]:
@@ -367,8 +369,8 @@ def _relative(document: Mapping[str, object]) -> str:
     """The weights file's name, which may not lead out of the card's folder."""
     name = _text(document, "weights")
     path = PurePosixPath(name)
-    if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-        raise InputError(f"expected a file in the card's folder, got {name!r}", field="weights")
+    if not name or path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable():
+        raise InputError(f"expected a file in the card's folder, got {name!r:.60}", field="weights")
     return name
 
 

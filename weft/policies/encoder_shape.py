@@ -135,4 +135,4 @@ class EncoderShape:
 
 def _refuse_size(name: str, size: object, least: int) -> None:
     if type(size) is not int or not least <= size <= 4096:
-        raise InputError(f"expected a whole number from {least} to 4096, got {size!r}", field=name)
+        raise InputError(f"expected a whole number from {least} to 4096, got {size!r:.60}", field=name)

@@ -41,6 +41,8 @@ CHUNK = 16
 """Schedules between two looks at the clock."""
 TOLERANCE = 0.35
 """How far the mean of a feature may lie beyond its range in training; features are ratios, most within 0..1."""
+KINDS = {"jobshop": "jobshop", "opgraph": "graphs", "tpch": "graphs", "workflow": "workflows"}
+"""Generator of training problems -> the kind of problem it makes."""
 FRESH_LIMIT = 2000
 """Above so many tasks with transfers, noise is drawn once per task."""
 
@@ -57,8 +59,17 @@ class Policy:
     """Noise on the bias of a class, in mean run times."""
     sharpness: tuple[float, ...]
     """Factors on the logits of the drawn schedules, in turn."""
+    kinds: tuple[str, ...]
+    """Kinds of problem it was trained on; empty where the card does not say."""
     fallbacks: int = field(default=0)
     """Problems on which rules planned too, unlike those of the training, or alone, where scores are not finite."""
+
+    def strangeness(self, decoder: Decoder, view: TaskView) -> tuple[str, ...]:
+        """In what a problem is unlike those of the training: its kind, and features."""
+        kind = kind_of(decoder)
+        is_other = bool(self.kinds) and kind not in self.kinds
+        other = (f"{kind}, not {' or '.join(self.kinds)}",) if is_other else ()
+        return other + self.outside(view)
 
     def outside(self, view: TaskView) -> tuple[str, ...]:
         """Features whose mean over the tasks is far from all that the training saw."""
@@ -78,12 +89,12 @@ def load(name: str) -> Policy:
         raise InputError(f"{card.name} is a dispatcher: it plans no graphs", file=name, field="architecture")
     if card.feature_version != VERSION:
         raise InputError(
-            f"trained on features {card.feature_version!r}, this weft has {VERSION!r}: train again",
+            f"trained on features {card.feature_version!r:.60}, this weft has {VERSION!r}: train again",
             file=name,
             field="feature_version",
         )
     _refuse_columns(card.architecture, card.features, name)
-    return Policy(Encoder(weights, card.architecture), card, *_usage(card, name))
+    return Policy(Encoder(weights, card.architecture), card, *_usage(card, name), _kinds(card))
 
 
 def _refuse_columns(shape: EncoderShape, features: tuple[str, ...], file: str) -> None:
@@ -110,13 +121,24 @@ def _usage(card: Card, file: str) -> tuple[bool, float, tuple[float, ...]]:
     return known.get("mode") == "paper", found[0], tuple(found[1:])
 
 
+def _kinds(card: Card) -> tuple[str, ...]:
+    """What the generators of the card's recipe make, each kind once."""
+    recipe = card.training.get("recipe")
+    sources = recipe.get("source") if isinstance(recipe, dict) else None
+    tables = [one for one in sources if isinstance(one, dict)] if isinstance(sources, list) else []
+    return tuple(dict.fromkeys(KINDS[g] for one in tables if (g := str(one.get("generator"))) in KINDS))
+
+
+def kind_of(decoder: Decoder) -> str:
+    """What kind of problem this is, by which weights are told apart."""
+    if decoder.by_finish:
+        return "workflows"
+    return "jobshop" if _is_shop(decoder) else "graphs"
+
+
 def shipped(decoder: Decoder) -> str:
     """The weights that ship for a problem of this kind."""
-    kind = "graphs"
-    if decoder.by_finish:
-        kind = "workflows"
-    elif _is_shop(decoder):
-        kind = "jobshop"
+    kind = kind_of(decoder)
     path = ZOO / f"{kind}-oneshot.json"
     if not path.exists():
         raise InputError(
@@ -162,7 +184,7 @@ class OneShot:
         view = view_of(decoder.a, has_pairs=decoder.by_finish)
         with np.errstate(all="ignore"):
             found = policy.encoder.scores(view)
-        strange = policy.outside(view)
+        strange = policy.strangeness(decoder, view)
         is_finite = all(np.isfinite(column).all() for column in found)
         ruled = best_rule(problem, decoder) if strange or not is_finite else None
         if ruled is not None and not is_finite:

@@ -9,6 +9,7 @@ import pytest
 from report_examples import example_frame, write_run
 
 from weft.errors import InputError
+from weft.evaluation.breaches import Breach
 from weft.evaluation.report.claim_tables import claim_sections
 from weft.evaluation.report.claims import Claim, Claims, Judged, Point, claim_names, parse_claims, read_claims
 from weft.evaluation.report.measures import MEASURES, Evidence, judge, roles_played
@@ -51,6 +52,22 @@ def test_shipped_claims_without_evidence_are_not_measured(name: str):
     judged = judge(read_claims(name), Evidence(()))
     assert {one.verdict for one in judged} == {"not measured"}
     assert all(one.measured.startswith("no ") for one in judged)
+
+
+@pytest.mark.parametrize("name", ["ppo", "mru"])
+def test_claims_on_who_broke_a_rule_are_not_measured(name: str):
+    (frame,) = sweep().frames
+    evidence = Evidence((replace(frame, breaches={name: Breach(1, 3, "slots")}),))
+    found = verdict_on(claim("gain", of="pi_4", against=("fifo", "mru"), at_least=0.0), evidence)
+    assert found.verdict == "not measured"
+    assert found.measured == f"no sweep in which {name} broke no rule"
+
+
+def test_claims_are_measured_on_a_sweep_in_which_nobody_broke_a_rule():
+    (frame,) = sweep().frames
+    broken = replace(frame, breaches={"ppo": Breach(1, 3, "slots")})
+    asked = claim("gain", of="pi_4", against=("fifo", "mru"), at_least=0.0)
+    assert verdict_on(asked, Evidence((broken, frame))).verdict == "holds"
 
 
 def test_gain_is_over_the_best_rival_at_each_point():

@@ -79,6 +79,14 @@ def test_headline_bars_from_winning_who_broke_a_rule():
     assert not any("ppo wins" in line or "(ppo)" in line for line in lines)
 
 
+def test_frame_compares_nobody_who_broke_a_rule():
+    names = ("fifo", "mru", "ppo")
+    rows = [replace(row, valid=row.scheduler != "ppo") for row in example_rows(names, (0.0,), 8, clear)]
+    config = example_config(names, (0.0,), 8)
+    assert [name for _, name in frame_of("sweep", config, rows, "fifo").against] == ["mru"]
+    assert frame_of("sweep", config, rows, "ppo").against == {}
+
+
 def test_headline_without_anybody_lawful_names_no_winner():
     rows = [replace(row, valid=False) for row in example_rows(("fifo", "ppo"), (0.0,), 2, clear)]
     frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 2), rows)

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.report.frame import Cell, Frame, Sample, breaches_of, refuse_costs
+from weft.evaluation.breaches import breaches_of
+from weft.evaluation.report.frame import Cell, Frame, Sample, refuse_costs
 from weft.io.json_files import parse_json
 from weft.io.sources import read_bytes
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
+from weft.evaluation.breaches import Breach, breaches_of
 from weft.evaluation.evaluate import METRICS, STREAM_METRICS, Summary, summary_of
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.evaluation.store import Config, Row, read_sweep
@@ -52,20 +53,6 @@ class DeviceUse:
     device: str
     utilisation: float
     batch_fill: float
-
-
-@dataclass(frozen=True)
-class Breach:
-    """How often a scheduler's schedules broke a rule, of those that were checked."""
-
-    num_broken: int
-    num_checked: int
-    rule: str
-    """The first rule that was broken; empty where the source does not say."""
-
-    def __str__(self) -> str:
-        rule = f" ({self.rule})" if self.rule else ""
-        return f"broke a rule on {self.num_broken} of {self.num_checked}{rule}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +136,12 @@ class Frame:
 
     @cached_property
     def against(self) -> dict[tuple[str, str], Comparison]:
-        """Cell, scheduler -> its comparison with the baseline, corrected for all of them (Holm)."""
-        others = [name for name in self.schedulers if name != self.baseline]
+        """Cell, scheduler -> its comparison with the baseline, corrected for all of them (Holm).
+
+        Only of schedulers that broke no rule; none if the baseline did.
+        """
+        lawful = [name for name in self.schedulers if name not in self.breaches]
+        others = [name for name in lawful if name != self.baseline] if self.baseline in lawful else []
         pairs = [
             (c.label, name) for c in self.cells for name in others if len(self.costs(c.label, name)) >= 2
         ]
@@ -238,16 +229,6 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     )
     refuse_costs(frame)
     return frame
-
-
-def breaches_of(verdicts: Iterable[tuple[str, object, str | None]]) -> dict[str, Breach]:
-    """Scheduler -> its breach, from its rows as scheduler, whether valid, and the rule that was broken."""
-    checked: dict[str, list[str | None]] = {}
-    for name, valid, fault in verdicts:
-        if valid is not None or fault is not None:
-            checked.setdefault(name, []).append(fault or "" if fault is not None or not valid else None)
-    broken = {name: [rule for rule in own if rule is not None] for name, own in checked.items()}
-    return {name: Breach(len(own), len(checked[name]), own[0]) for name, own in broken.items() if own}
 
 
 def _checked(config: Config) -> tuple[Mapping[str, object], tuple[Cell, ...]]:

@@ -67,17 +67,20 @@ def roles_played(claims: Claims, evidence: Evidence) -> dict[str, str]:
 
 
 def _sweep(claim: Claim, claims: Claims, evidence: Evidence) -> tuple[Frame, Cast, list[Cast]]:
-    """The first sweep in which all roles take part: the frame, who is judged, the rivals."""
+    """The first sweep in which all roles take part and keep the rules: the frame, who is judged, the rivals."""
     wanted = [claim.of, *claim.against]
-    missing = wanted
+    missing, broken = wanted, ""
     for frame in evidence.frames:
         if frame.scenario == claims.scenario:
             found = {role: role_in(frame, claims.roles.get(role, (role,))) for role in wanted}
             lacking = [role for role, names in found.items() if not names]
-            if not lacking:
+            broke = [name for names in found.values() for name in names if name in frame.breaches]
+            if not lacking and not broke:
                 return frame, found[claim.of], [found[role] for role in claim.against]
-            missing = min(missing, lacking, key=len)
-    raise Missing(f"no sweep with {', '.join(missing)}")
+            if not lacking:
+                broken = f"no sweep in which {frame.shown(broke[0])} broke no rule"
+            missing = min(missing, lacking or wanted, key=len)
+    raise Missing(broken or f"no sweep with {', '.join(missing)}")
 
 
 def role_in(frame: Frame, patterns: Sequence[str]) -> Cast:

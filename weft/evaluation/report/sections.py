@@ -155,14 +155,16 @@ def with_half(mean: float, high: float | None) -> str:
     return f"{mean:.{min(decimals, 9)}f} ± {half:.{min(decimals, 9)}f}"
 
 
+def _against(frame: Frame, cell: Cell, name: str) -> str:
+    if name in frame.breaches:
+        return "broke a rule"
+    return "baseline" if name == frame.baseline else difference(frame.against.get((cell.label, name)))
+
+
 def _differences(frame: Frame) -> Block:
     lines = []
     for cell in frame.cells:
-        texts = [
-            "baseline" if name == frame.baseline else difference(frame.against.get((cell.label, name)))
-            for name in frame.schedulers
-        ]
-        lines.append([_place(frame, cell), *texts])
+        lines.append([_place(frame, cell), *(_against(frame, cell, name) for name in frame.schedulers)])
     base = frame.shown(frame.baseline)
     return _matrix(
         frame, lines, f"{capital(words(frame.metric))} against {base} in %, with 95 % intervals", []
