@@ -105,7 +105,9 @@ def _penalty(
             return None
         names = names[:1]
     tables = tables_of(views, block, num_rows, device, has_paths=names[0] not in PLAIN)
-    each = [relation(tables, name) for name in names for _ in (heads_of[name] if len(names) > 1 else [0])]
+    each = [relation(tables, name) for name in names]
+    if len(names) > 1:
+        each = [table for table, name in zip(each, names, strict=True) for _ in heads_of[name]]
     shown = torch.stack(each, 1)
     size = shown.shape[3]
     penalty = torch.full((*shown.shape[:3], -(-(size + 1) // EVEN) * EVEN), -torch.inf, device=device)

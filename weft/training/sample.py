@@ -136,10 +136,16 @@ def pull(instance: Instance, drawn: Drawn, config: SampleConfig) -> Pull:
         weight += advantages(drawn.makespan, config) / len(weight)
     label = 1.0 if config.mode == "label" else config.label_weight
     weight[int(drawn.makespan.argmin())] -= label / n
-    by_score = np.stack([weight @ drawn.by_logit, weight @ drawn.by_hold], axis=1)
+    by_score = np.stack([_total(weight, drawn.by_logit), _total(weight, drawn.by_hold)], axis=1)
     relative = drawn.makespan / instance.bound
-    by_bias = (weight @ drawn.by_bias).reshape(n, -1) * instance.view.scale
+    by_bias = _total(weight, drawn.by_bias).reshape(n, -1) * instance.view.scale
     return Pull(by_score, by_bias, float(relative.mean()), float(relative.min()))
+
+
+def _total(weight: Floats, gradients: Floats) -> Floats:
+    """Weighted sum over the draws, without BLAS: its threads and ours would get in each other's way."""
+    total: Floats = np.einsum("s,st->t", weight, gradients)
+    return total
 
 
 # Follow
