@@ -43,13 +43,6 @@ CHUNK = 16
 """Schedules between two looks at the clock."""
 TOLERANCE = 0.35
 """How far the mean of a feature may lie beyond its range in training; features are ratios, most within 0..1."""
-<<<<<<< HEAD
-KINDS = {"jobshop": "jobshop", "opgraph": "graphs", "tpch": "graphs", "workflow": "workflows"}
-"""Generator of training problems -> the kind of problem it makes."""
-=======
-OTHER_SHARPNESS, NEVER = 80.0, 30.0
-"""Where tasks may hold, every fourth batch is drawn around a rule that lets others overtake."""
->>>>>>> w-stand
 FRESH_LIMIT = 2000
 """Above so many tasks with transfers, noise is drawn once per task."""
 
