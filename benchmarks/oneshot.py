@@ -10,6 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from benchmarks._oneshot import nets
 from benchmarks._oneshot.graphs import REAL, SYNTHETIC
 from benchmarks._oneshot.losses import LOSS, SEEDS
 from benchmarks._oneshot.measure import Found, run
@@ -20,9 +21,10 @@ from benchmarks._oneshot.shops import SHOPS, TAILLARDS
 from benchmarks._oneshot.times import MANY_ROUNDS, TIMES
 from benchmarks._oneshot.workflows import WORKFLOWS
 from benchmarks.check import machine
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.evaluation.report.blocks import Code, Report, Section, Table
 from weft.evaluation.report.markdown import render
+from weft.io.sources import write_bytes
 
 PARTS: dict[str, Part] = {
     "shops": SHOPS,
@@ -42,31 +44,31 @@ INTERRUPTED = 130
 def main(arguments: list[str]) -> int:
     """Measure what is missing and write or print the page; 1 if a target was missed."""
     parsed = _parser().parse_args(arguments)
-    options = Options(
-        parsed.data or "",
-        parsed.models or "",
-        parsed.losses or "",
-        parsed.seeds or "",
-        "" if parsed.scheduler == "oneshot" else parsed.scheduler,
-        parsed.quick,
-    )
-    asked = parsed.part or list(PARTS)
     try:
-        wanted = [one for name in asked for one in PARTS[name].wanted(options)]
-        workers = 0 if parsed.quick else parsed.workers
-        found = run(wanted, Record(parsed.rows), workers)
+        return _run(parsed)
     except WeftError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted; the same command with --rows FILE goes on", file=sys.stderr)
         return INTERRUPTED
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    folders = (parsed.data or "", parsed.models or "", parsed.losses or "", parsed.seeds or "")
+    options = Options(*folders, "" if parsed.scheduler == "oneshot" else parsed.scheduler, parsed.quick)
+    asked = parsed.part or list(PARTS)
+    for path in (parsed.out, parsed.rows):
+        if path is not None and not path.parent.is_dir():
+            raise InputError("expected a file in a folder that exists", file=str(path))
+    wanted = [one for name in asked for one in PARTS[name].wanted(options)]
+    found = run(wanted, Record(parsed.rows), 0 if parsed.quick else parsed.workers)
     targets = [target for name in asked for target in PARTS[name].targets(options, found)]
     text = render(_page(options, asked, found, targets))
     if parsed.out is None:
         print(text, end="")
     else:
-        parsed.out.write_text(text, "utf-8")
+        write_bytes(text.encode(), parsed.out)
         print(f"wrote {parsed.out}", file=sys.stderr)
     return _judge(targets, parsed.quick)
 
@@ -89,11 +91,11 @@ def _parser() -> argparse.ArgumentParser:
 def _page(options: Options, asked: list[str], found: Found, targets: list[Target]) -> Report:
     sections = [section for name in asked for section in PARTS[name].sections(options, found)]
     front = [Section("Targets", (_target_table(targets),))] if targets else []
-    made = Section("How this page was made", (Code((_command(options),)),))
+    made = Section("How this page was made", (Code((_command(options, asked),)),))
     return Report(
         "The one-shot planner beside the published figures",
         _headline(options, targets),
-        (*front, *sections, made),
+        (*front, nets.section(options), *sections, made),
     )
 
 
@@ -119,17 +121,14 @@ def _headline(options: Options, targets: list[Target]) -> tuple[str, ...]:
     )
 
 
-def _command(options: Options) -> str:
+def _command(options: Options, asked: list[str]) -> str:
     """The command with its folders called DIR."""
-    folders = {
-        "data": options.data,
-        "models": options.models,
-        "losses": options.losses,
-        "seeds": options.seeds,
-    }
-    given = [f" --{name} DIR" for name, value in folders.items() if value]
-    quick = " --quick" if options.is_quick else ""
-    return f"OMP_NUM_THREADS=1 python -m benchmarks oneshot{''.join(given)}{quick} --rows FILE --out docs/results/oneshot.md"
+    folders = {name: getattr(options, name) for name in ("data", "models", "losses", "seeds")}
+    words = [f"--part {name}" for name in asked] if asked != list(PARTS) else []
+    words += [f"--{name} DIR" for name, value in folders.items() if value]
+    words += ["--scheduler WEIGHTS"] * bool(options.weights) + ["--quick"] * options.is_quick
+    words += ["--rows FILE", "--out docs/results/oneshot.md"]
+    return f"OMP_NUM_THREADS=1 python -m benchmarks oneshot {' '.join(words)}"
 
 
 def _judge(targets: list[Target], is_quick: bool) -> int:

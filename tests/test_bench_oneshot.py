@@ -105,7 +105,7 @@ def test_run_measures_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.M
     run(first, record, 0)
     found = run([*first, (SMALL, draws([1], altered(tmp_path))[0]), first[0]], Record(record.path), 0)
     assert asked == ["cp", "greedy", "greedy"]
-    assert len(found.cell("graphs", "er/50", "cp")) == 2
+    assert len(found.cell("graphs", "er/50", "cp")) == 1
 
 
 def test_measure_gives_a_valid_plan_above_its_bound():
@@ -146,9 +146,28 @@ def test_runs_of_an_empty_folder_are_refused(tmp_path: Path):
         runs_of(str(tmp_path), "last")
 
 
-def test_oneshot_names_a_missing_folder(capsys: pytest.CaptureFixture[str]):
-    assert oneshot.main(["--quick", "--part", "queries", "--data", "nowhere"]) == 2
-    assert "nowhere: data: expected a folder" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--part", "queries", "--data", "nowhere"], "nowhere: data: expected a folder"),
+        (["--part", "losses", "--losses", "nowhere"], "nowhere: expected a folder of runs"),
+        (["--part", "shops", "--out", "nowhere/page.md"], "nowhere/page.md: expected a file in a folder"),
+        (["--part", "shops", "--scheduler", "nowhere.json"], "nowhere.json: expected its card"),
+    ],
+)
+def test_oneshot_refuses_in_one_line(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]):
+    assert oneshot.main(["--quick", *words]) == 2
+    error = capsys.readouterr().err
+    assert reason in error and error.count("\n") == 1
+
+
+def test_oneshot_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def stopped(case: Case, way: Way) -> Measured:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring, "measure", stopped)
+    assert oneshot.main(["--quick", "--part", "shops"]) == 130
+    assert "interrupted; the same command with --rows FILE goes on" in capsys.readouterr().err
 
 
 def test_oneshot_quick_page_is_written_and_resumed(

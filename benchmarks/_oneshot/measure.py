@@ -171,18 +171,18 @@ def _fingerprint(case: Case) -> str:
 
 
 class Found:
-    """The rows of a page."""
+    """The rows of a page; two parts that want the same row share it."""
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[str, str, str], list[tuple[Case, Measured]]] = {}
+        self.cells: dict[tuple[str, str, str], dict[str, tuple[Case, Measured]]] = {}
 
     def add(self, case: Case, way: Way, found: Measured) -> None:
-        """One more row of a cell."""
-        self.rows.setdefault((case.suite, case.group, way.label), []).append((case, found))
+        """The row of an instance in its cell."""
+        self.cells.setdefault((case.suite, case.group, way.label), {})[case.instance] = (case, found)
 
     def cell(self, suite: str, group: str, label: str) -> list[tuple[Case, Measured]]:
         """The rows of one cell, in the order of the instances; none if it was not measured."""
-        return self.rows.get((suite, group, label), [])
+        return list(self.cells.get((suite, group, label), {}).values())
 
 
 class _Task(NamedTuple):
