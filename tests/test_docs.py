@@ -117,6 +117,15 @@ def test_page_of_a_system_has_a_verdict_on_every_claim(page: Path):
         assert line.strip("| *").endswith(("holds", "holds partly", "does not hold", "not measured"))
 
 
+def test_oneshot_page_shows_figures_of_its_results_page():
+    figures = text_of("oneshot.md").partition("## Figures")[2].partition("\n## ")[0]
+    rows = [line for line in figures.splitlines() if line.startswith("| ")][2:]
+    numbers = [number for row in rows for number in re.findall(r"[\d,]+\.\d+", row)]
+    assert numbers
+    for number in numbers:
+        assert number in text_of("results/oneshot.md"), f"{number}: copy the figures of the page again"
+
+
 @pytest.mark.parametrize("name", catalog.PLANNERS)
 def test_schedulers_page_describes_planner(name: str):
     assert f"| `{name}` |" in text_of("schedulers.md")

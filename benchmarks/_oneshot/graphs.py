@@ -11,7 +11,6 @@ from benchmarks._oneshot.page import (
     Target,
     cell_mean,
     command,
-    cpu,
     grid,
     labels_of,
     no_targets,
@@ -20,6 +19,7 @@ from benchmarks._oneshot.page import (
     row_of,
     speedup,
     table,
+    time_grid,
 )
 from benchmarks._oneshot.problems import Case, suite
 from weft.evaluation.report.blocks import Section, Text
@@ -112,7 +112,7 @@ def _model_sections(options: Options, found: Found) -> list[Section]:
         f"graphs, with the file's name as the seed. The study's rows ({published()['models']['source']}) are for other "
         "graphs and run times: they compare nothing but orders of magnitude."
     )
-    times = grid(found, MODELS, groups, labels, cpu, 4)
+    times = time_grid(found, MODELS, groups, labels, 4)
     return [
         Section(
             title,
@@ -120,7 +120,7 @@ def _model_sections(options: Options, found: Found) -> list[Section]:
                 command("models", needs=" --models DIR"),
                 Text((note,)),
                 table(["speed-up", *groups], rows),
-                table(["seconds per model", *groups], times),
+                table(["median seconds per model", *groups], times),
             ),
         )
     ]

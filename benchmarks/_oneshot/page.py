@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks._oneshot.measure import Found, Wanted, Way
@@ -123,6 +124,12 @@ def total_mean(found: Found, suite: str, groups: Sequence[str], label: str, valu
     return mean([value(*row) for cell in cells for row in cell]) if all(cells) else None
 
 
+def cell_time(found: Found, suite: str, group: str, label: str) -> float | None:
+    """Median processor seconds of a cell: a plan that had to compile something first does not count."""
+    spent = [row.cpu for _, row in found.cell(suite, group, label)]
+    return median(spent) if spent else None
+
+
 def row_of(label: str, values: Sequence[float | None], digits: int) -> tuple[str, ...]:
     """A row of figures."""
     return (label, *(number(value, digits) for value in values))
@@ -138,6 +145,13 @@ def grid(
         if any(one is not None for one in values):
             rows.append(row_of(label, values, digits))
     return rows
+
+
+def time_grid(
+    found: Found, suite: str, groups: Sequence[str], labels: Sequence[str], digits: int
+) -> list[tuple[str, ...]]:
+    """Median processor seconds, a row per way to plan, a column per group."""
+    return [row_of(label, [cell_time(found, suite, g, label) for g in groups], digits) for label in labels]
 
 
 def published_rows(table: str, figure: str, digits: int) -> list[tuple[str, ...]]:
@@ -187,8 +201,3 @@ def known_gap(case: Case, row: Measured) -> float:
 def speedup(case: Case, row: Measured) -> float:
     """Sum of run times over makespan."""
     return row.speedup
-
-
-def cpu(case: Case, row: Measured) -> float:
-    """Processor seconds."""
-    return row.cpu

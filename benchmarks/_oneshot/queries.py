@@ -13,7 +13,6 @@ from benchmarks._oneshot.page import (
     bound,
     cell_mean,
     command,
-    cpu,
     gap,
     grid,
     labels_of,
@@ -22,6 +21,7 @@ from benchmarks._oneshot.page import (
     published_rows,
     row_of,
     table,
+    time_grid,
 )
 from benchmarks._oneshot.problems import Case, suite
 from weft.evaluation.report.blocks import Section, Text
@@ -68,7 +68,7 @@ def _sections(options: Options, found: Found) -> list[Section]:
         values = [_gap_of_means(found, group, label) for group in groups]
         compared.append(row_of(label, values, 2))
     single = grid(found, SUITE, groups, labels, gap, 2)
-    times = published_rows("queries", "seconds", 3) + grid(found, SUITE, groups, labels, cpu, 3)
+    times = published_rows("queries", "seconds", 3) + time_grid(found, SUITE, groups, labels, 3)
     counts = ", ".join(f"{len(found.cell(SUITE, g, 'greedy'))} of {g} queries" for g in groups)
     note = (
         f"Training instances of the study's sets, none trained on here: {counts}; 6,000 slots. Its rows are for ten other mixes "
@@ -83,7 +83,7 @@ def _sections(options: Options, found: Found) -> list[Section]:
                 Text((note,)),
                 table(headers, compared),
                 table(["mean of the gaps, %", *groups], single),
-                table(["seconds per mix", *groups], times),
+                table(["median seconds per mix", *groups], times),
             ),
         )
     ]

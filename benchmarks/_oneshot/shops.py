@@ -10,7 +10,6 @@ from benchmarks._oneshot.page import (
     bound,
     cell_mean,
     command,
-    cpu,
     grid,
     known_gap,
     labels_of,
@@ -20,6 +19,7 @@ from benchmarks._oneshot.page import (
     published_rows,
     row_of,
     table,
+    time_grid,
     total_mean,
 )
 from benchmarks._oneshot.problems import Case, suite
@@ -71,7 +71,7 @@ def _paper_sections(options: Options, found: Found) -> list[Section]:
     rows.append(row_of("lower bound", [cell_mean(found, PAPER, g, "greedy", bound) for g in groups], 1))
     below = [{True: "yes", False: "no", None: "-"}[_is_below(found, k)] for k in range(len(groups))]
     rows.append(("S(256) at or below the study's", *below))
-    times = published_rows("shops", "seconds", 3) + grid(found, PAPER, groups, labels, cpu, 4)
+    times = published_rows("shops", "seconds", 3) + time_grid(found, PAPER, groups, labels, 4)
     counts = [len(found.cell(PAPER, group, "greedy")) for group in groups]
     note = (
         f"The test sets of the study, drawn again: {max(counts)} shops of each size. Its rows: {_source('shops')}. "
@@ -84,7 +84,7 @@ def _paper_sections(options: Options, found: Found) -> list[Section]:
                 command("shops", "weft bench jobshop-paper --scheduler oneshot --samples 256 --json"),
                 Text((note,)),
                 table(["mean makespan", *groups], rows),
-                table(["seconds per shop", *groups], times),
+                table(["median seconds per shop", *groups], times),
             ),
         )
     ]

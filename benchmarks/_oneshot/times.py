@@ -9,8 +9,8 @@ from benchmarks._oneshot.page import (
     Part,
     Target,
     cell_mean,
+    cell_time,
     command,
-    cpu,
     gap,
     known_gap,
     no_targets,
@@ -46,7 +46,7 @@ def _peak(case: Case, row: Measured) -> float:
 def _sections(options: Options, found: Found) -> list[Section]:
     rows = []
     for size in (*SECONDS, LARGE):
-        cells = [cell_mean(found, SUITE, size, label, cpu) for label in ("cp", "greedy", "S(256)")]
+        cells = [cell_time(found, SUITE, size, label) for label in ("cp", "greedy", "S(256)")]
         peak = cell_mean(found, SUITE, size, "greedy", _peak) if size == LARGE else None
         rows.append((_sized(size), *(number(cell, 4) for cell in cells), number(peak, 2)))
     note = (
@@ -74,14 +74,14 @@ def _ratio_section(found: Found) -> list[Section]:
     rows = []
     for suite, group in places:
         labels = ("cp", "greedy", "S(16)", "S(64)", "S(256)")
-        spent = [cell_mean(found, suite, group, label, cpu) for label in labels]
+        spent = [cell_time(found, suite, group, label) for label in labels]
         if spent[0] and spent[1]:
             times = [None if value is None else value / spent[0] for value in spent[1:]]
             rows.append((f"{suite} {group}", number(1e3 * spent[0], 2), *(number(one, 0) for one in times)))
     if not rows:
         return []
     headers = ["problems", "cp, ms", "greedy", "S(16)", "S(64)", "S(256)"]
-    note = "Mean processor time as a multiple of that of the rule cp on the same problems, from the rows of the tables above."
+    note = "Median processor time as a multiple of that of the rule cp on the same problems, from the rows of the tables above."
     return [Section("Time against the critical-path rule", (Text((note,)), table(headers, rows)))]
 
 
@@ -90,13 +90,13 @@ def _targets(options: Options, found: Found) -> list[Target]:
         Target(
             f"encoder and 256 draws, job shop {size}",
             limit,
-            cell_mean(found, SUITE, size, "S(256)", cpu),
+            cell_time(found, SUITE, size, "S(256)"),
             " s",
             digits=2,
         )
         for size, limit in SECONDS.items()
     ]
-    seconds = cell_mean(found, SUITE, LARGE, "greedy", cpu)
+    seconds = cell_time(found, SUITE, LARGE, "greedy")
     peak = cell_mean(found, SUITE, LARGE, "greedy", _peak)
     return [
         *shown,
@@ -135,12 +135,12 @@ def _rounds_sections(options: Options, found: Found) -> list[Section]:
         cells = []
         for label in labels:
             above = cell_mean(found, suite, group, label, value)
-            spent = cell_mean(found, suite, group, label, cpu)
+            spent = cell_time(found, suite, group, label)
             cells.append(f"{number(above, 2)} %, {number(None if spent is None else 1e3 * spent, 1)} ms")
         rows.append((f"{suite} {group}", *cells))
     note = (
         "The same nets in many rounds: the encoder sees what is left before every start for which tasks compete, or before every "
-        f"tenth. Mean gap to the best known makespan (taillard) or to the lower bound (graphs of {ROUND_TASKS} tasks), and processor time. "
+        f"tenth. Mean gap to the best known makespan (taillard) or to the lower bound (graphs of {ROUND_TASKS} tasks), and median processor time. "
         "The nets were trained on whole problems, never on what is left of one."
     )
     body = (command("rounds"), Text((note,)), table(["problems", *labels], rows))
