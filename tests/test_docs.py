@@ -28,7 +28,9 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
-"""One page per system, written by ``weft report``."""
+"""One page per system, written by ``weft report`` or by a benchmark."""
+CLAIMED = [page for page in RESULTS if (ROOT / "weft" / "claims" / f"{page.stem}.toml").exists()]
+"""Those that judge the claims of a study."""
 
 every_page = pytest.mark.parametrize(
     "page", [ROOT / "README.md", *PAGES, *RESULTS], ids=lambda path: path.relative_to(ROOT).as_posix()
@@ -106,13 +108,22 @@ def test_results_page_leads_to_the_page_of_a_system(page: Path):
     assert f"(results/{page.name})" in text_of("results.md")
 
 
-@pytest.mark.parametrize("page", RESULTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", CLAIMED, ids=lambda path: path.name)
 def test_page_of_a_system_has_a_verdict_on_every_claim(page: Path):
     text = page.read_text("utf-8")
     for number, claim in enumerate(read_claims(page.stem).claims, 1):
         line = next(line for line in text.splitlines() if line.startswith(f"| {number} |"))
         assert line.split(" | ")[1] == plain(claim.text), "run the command at the end of the page again"
         assert line.strip("| *").endswith(("holds", "holds partly", "does not hold", "not measured"))
+
+
+def test_oneshot_page_shows_figures_of_its_results_page():
+    figures = text_of("oneshot.md").partition("## Figures")[2].partition("\n## ")[0]
+    rows = [line for line in figures.splitlines() if line.startswith("| ")][2:]
+    numbers = [number for row in rows for number in re.findall(r"[\d,]+\.\d+", row)]
+    assert numbers
+    for number in numbers:
+        assert number in text_of("results/oneshot.md"), f"{number}: copy the figures of the page again"
 
 
 @pytest.mark.parametrize("name", catalog.PLANNERS)

@@ -30,6 +30,9 @@ WORKFLOW = Problem(
     generate("layered", 12, seed=4),
     Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", 3.0)], [2, 2], bandwidth=1e7),
 )
+CROWD = Problem(
+    tpch_like(60, seed=5), Cluster.uniform([DeviceClass("pool", slots=900)], [1], name="pool"), ALONE
+)
 ORDERED = {"shop": SHOP, "queries": QUERIES, "operators": OPERATORS}
 BOTH_WAYS = pytest.mark.parametrize("by_list", [True, False], ids=["by list", "by dispatch"])
 
@@ -136,6 +139,17 @@ def test_draws_from_far_apart_scores_are_the_list_itself(kind: str, has_holds: b
     drawn = drawn_from(decoder, scores, 2, by_list=by_list, gradients=False)
     wanted = decoder.schedule(scores.logit, hold=scores.hold > 0)
     assert drawn.makespan.tolist() == [wanted.makespan] * 2
+
+
+@pytest.mark.parametrize("held", [1, 2, 7], ids=["all hold", "half hold", "few hold"])
+def test_draws_of_a_crowd_follow_far_apart_scores(held: int):
+    decoder = Decoder(CROWD)
+    scores = scores_for(decoder, scale=1e6, has_holds=False)
+    hold = np.arange(len(scores.logit)) % held == 0
+    drawn = drawn_from(
+        decoder, scores._replace(hold=np.where(hold, 1e3, -1e3)), 2, by_list=False, gradients=False
+    )
+    assert (drawn.makespan == decoder.schedule(scores.logit, hold=hold).makespan).all()
 
 
 @BOTH_WAYS

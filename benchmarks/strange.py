@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -118,3 +119,15 @@ def summary(duels: list[Duel]) -> str:
         f"{strange} of {len(duels)} strange; net better on {wins}, rules on {losses}, equal on "
         f"{len(duels) - wins - losses}; net over best rule {ratio:.3f}; best rule HEFT on {heft}"
     )
+
+
+def main(arguments: list[str]) -> int:
+    """Net against the best rule, apart from each other, on every kind; a line each."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks strange", description=__doc__)
+    parser.add_argument("--instances", type=int, default=10, help="problems per kind")
+    parser.add_argument("--samples", type=int, default=64, help="schedules drawn per problem")
+    options = parser.parse_args(arguments)
+    for name, case in CASES.items():
+        duels = [duel(case, k, options.samples) for k in range(options.instances)]
+        print(f"{name}: {summary(duels)}", flush=True)
+    return 0
