@@ -1,9 +1,12 @@
-"""Heaps: events by (time, task), which the decoder and the event kernel share; items; tasks by a key."""
+"""Heaps: events by (time, task), which the decoder and the event kernel share; items; tasks by a key; and a sort."""
 
 from __future__ import annotations
 
 from weft.model.graph import Floats, Ints
 from weft.sim.jit import lean_inlined as inlined
+
+RUN = 24
+"""Up to so many entries are sorted by insertion."""
 
 
 @inlined
@@ -147,3 +150,37 @@ def pop_item(heap: Ints, size: int) -> int:
     heap[at] = last
     _sift_down(heap, 0, at)
     return first
+
+
+@inlined
+def _merge(tasks: Ints, low: int, middle: int, high: int, key: Floats, spare: Ints) -> None:
+    """Merge two sorted neighbours; of equal keys those of the first stay in front."""
+    for k in range(low, middle):
+        spare[k] = tasks[k]
+    left, right, at = low, middle, low
+    while left < middle:
+        if right < high and key[tasks[right]] > key[spare[left]]:
+            tasks[at] = tasks[right]
+            right += 1
+        else:
+            tasks[at] = spare[left]
+            left += 1
+        at += 1
+
+
+@inlined
+def sort_by_key(tasks: Ints, size: int, key: Floats, spare: Ints) -> None:
+    """Sort the first entries of ``tasks`` by falling key: short runs by insertion, then merged; uses ``spare``."""
+    for first in range(0, size, RUN):
+        for k in range(first + 1, min(first + RUN, size)):
+            i = tasks[k]
+            at = k
+            while at > first and key[tasks[at - 1]] < key[i]:
+                tasks[at] = tasks[at - 1]
+                at -= 1
+            tasks[at] = i
+    width = RUN
+    while width < size:
+        for low in range(0, size - width, 2 * width):
+            _merge(tasks, low, low + width, min(low + 2 * width, size), key, spare)
+        width *= 2

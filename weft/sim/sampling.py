@@ -16,13 +16,10 @@ import numpy as np
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.arrays import Arrays
 from weft.sim.decode import Pools, Scratch, decode_list, free_device, may_use, reset
-from weft.sim.heap import pop_event, push_event
+from weft.sim.heap import pop_event, push_event, sort_by_key
 from weft.sim.jit import kernel
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.random import uniform
-
-RUN = 24
-"""Up to so many tasks are sorted by insertion."""
 
 
 class Scores(NamedTuple):
@@ -143,40 +140,6 @@ def _has_free_class(num_choices: Ints, choices: Ints, class_free: Ints, i: int) 
     for q in range(num_choices[i]):
         found = found or class_free[choices[i, q]] > 0
     return found
-
-
-@inlined
-def _sort_by_key(tasks: Ints, size: int, key: Floats, spare: Ints) -> None:
-    """Sort the first entries of ``tasks`` by falling key: short runs by insertion, then merged; uses ``spare``."""
-    for first in range(0, size, RUN):
-        for k in range(first + 1, min(first + RUN, size)):
-            i = tasks[k]
-            at = k
-            while at > first and key[tasks[at - 1]] < key[i]:
-                tasks[at] = tasks[at - 1]
-                at -= 1
-            tasks[at] = i
-    width = RUN
-    while width < size:
-        for low in range(0, size - width, 2 * width):
-            _merge(tasks, low, low + width, min(low + 2 * width, size), key, spare)
-        width *= 2
-
-
-@inlined
-def _merge(tasks: Ints, low: int, middle: int, high: int, key: Floats, spare: Ints) -> None:
-    """Merge two sorted neighbours; of equal keys those of the first stay in front."""
-    for k in range(low, middle):
-        spare[k] = tasks[k]
-    left, right, at = low, middle, low
-    while left < middle:
-        if right < high and key[tasks[right]] > key[spare[left]]:
-            tasks[at] = tasks[right]
-            right += 1
-        else:
-            tasks[at] = spare[left]
-            left += 1
-        at += 1
 
 
 @inlined
@@ -378,7 +341,7 @@ def draw_by_dispatch(
         if size > 1:
             for k in range(size):
                 key[walk[k]] = logit[walk[k]] + gumbel(state)
-            _sort_by_key(walk, size, key, rivals)
+            sort_by_key(walk, size, key, rivals)
         num_events = _start_in_turn(
             pools, s, scores, weight, hold, walk, size, now, num_events, fit, rivals, by_logit, by_hold
         )
