@@ -21,9 +21,6 @@ from weft.sim.jit import kernel
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.random import uniform
 
-RUN = 24
-"""Up to so many tasks are sorted by insertion."""
-
 
 class Scores(NamedTuple):
     """What a policy says about one problem."""
@@ -152,37 +149,15 @@ def _has_free_class(num_choices: Ints, choices: Ints, class_free: Ints, i: int) 
 
 
 @inlined
-def _sort_by_key(tasks: Ints, size: int, key: Floats, spare: Ints) -> None:
-    """Sort the first entries of ``tasks`` by falling key: short runs by insertion, then merged; uses ``spare``."""
-    for first in range(0, size, RUN):
-        for k in range(first + 1, min(first + RUN, size)):
-            i = tasks[k]
-            at = k
-            while at > first and key[tasks[at - 1]] < key[i]:
-                tasks[at] = tasks[at - 1]
-                at -= 1
-            tasks[at] = i
-    width = RUN
-    while width < size:
-        for low in range(0, size - width, 2 * width):
-            _merge(tasks, low, low + width, min(low + 2 * width, size), key, spare)
-        width *= 2
-
-
-@inlined
-def _merge(tasks: Ints, low: int, middle: int, high: int, key: Floats, spare: Ints) -> None:
-    """Merge two sorted neighbours; of equal keys those of the first stay in front."""
-    for k in range(low, middle):
-        spare[k] = tasks[k]
-    left, right, at = low, middle, low
-    while left < middle:
-        if right < high and key[tasks[right]] > key[spare[left]]:
-            tasks[at] = tasks[right]
-            right += 1
-        else:
-            tasks[at] = spare[left]
-            left += 1
-        at += 1
+def _sort_by_key(tasks: Ints, size: int, key: Floats) -> None:
+    """Sort the first entries of ``tasks`` by falling key."""
+    for k in range(1, size):
+        i = tasks[k]
+        at = k
+        while at > 0 and key[tasks[at - 1]] < key[i]:
+            tasks[at] = tasks[at - 1]
+            at -= 1
+        tasks[at] = i
 
 
 @inlined
@@ -215,19 +190,12 @@ def _credit(
 
 
 @inlined
-def _someone_fits(
-    pools: Pools, s: Scratch, group: Ints, walk: Ints, at: int, size: int, passed: Ints
-) -> bool:
-    """Whether a task behind ``walk[at]`` and of its group could start now.
-
-    Room only shrinks while a walk lasts, so those of a group that did not fit are ``passed`` for good.
-    """
-    of = group[walk[at]]
-    k = max(passed[of], at + 1)
-    while k < size and (group[walk[k]] != of or _fitting_device(pools, s, walk[k]) < 0):
-        k += 1
-    passed[of] = k
-    return k < size
+def _someone_fits(pools: Pools, s: Scratch, group: Ints, walk: Ints, at: int, size: int) -> bool:
+    """Whether a task behind ``walk[at]`` and of its group could start now."""
+    for k in range(at + 1, size):
+        if group[walk[k]] == group[walk[at]] and _fitting_device(pools, s, walk[k]) >= 0:
+            return True
+    return False
 
 
 @inlined
@@ -273,11 +241,9 @@ def _start_in_turn(
     num_events: int,
     by_logit: Floats,
     by_hold: Floats,
-    passed: Ints,
 ) -> int:
-    """Walk the sorted tasks and start each that fits; returns the number of events. Overwrites ``passed``."""
+    """Walk the sorted tasks and start each that fits; returns the number of events."""
     has_gradients, has_holds = len(by_logit) > 0, len(hold) > 0
-    passed[:] = 0
     for at in range(size):
         i = walk[at]
         p = _fitting_device(pools, s, i)
@@ -287,7 +253,7 @@ def _start_in_turn(
             finish = _occupy(pools, s, i, p, now)
             num_events = push_event(s.event_time, s.event_task, num_events, finish, i)
             walk[at] = -1 - i
-        elif has_holds and _someone_fits(pools, s, group, walk, at, size, passed):
+        elif has_holds and _someone_fits(pools, s, group, walk, at, size):
             if has_gradients:
                 by_hold[i] += _hold_gradient(hold_logit[i], hold[i])
             if hold[i]:
@@ -357,8 +323,7 @@ def draw_by_dispatch(
     num_choices, choices, class_free = pools.num_choices, pools.choices, s.class_free
     top = logit.max() if n > 0 else 0.0
     weight, key = np.empty(n), np.empty(n)
-    walk, spare = np.empty(n, np.int64), np.empty(n, np.int64)
-    passed = np.empty(group.max() + 1 if len(scores.hold) > 0 else 0, np.int64)  # by group
+    walk = np.empty(n, np.int64)
     hold = np.zeros(len(scores.hold), np.bool_)
     _draw_holds(scores, state, hold)
     reset(pools, s)
@@ -378,7 +343,7 @@ def draw_by_dispatch(
         if size > 1:
             for k in range(size):
                 key[walk[k]] = logit[walk[k]] + gumbel(state)
-            _sort_by_key(walk, size, key, spare)
+            _sort_by_key(walk, size, key)
         num_events = _start_in_turn(
             pools,
             s,
@@ -392,7 +357,6 @@ def draw_by_dispatch(
             num_events,
             by_logit,
             by_hold,
-            passed,
         )
         for k in range(size):
             if walk[k] >= 0:
