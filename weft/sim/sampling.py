@@ -226,7 +226,6 @@ def _start_in_turn(
     rivals: Ints,
     by_logit: Floats,
     by_hold: Floats,
-    passed: Ints,
 ) -> int:
     """Walk the sorted tasks and start each that fits; returns the number of events.
 
@@ -235,7 +234,6 @@ def _start_in_turn(
     """
     group, hold_logit = scores.group, scores.hold
     has_gradients, has_holds = len(by_logit) > 0, len(hold) > 0
-    passed[:] = 0
     for at in range(size):
         fit[group[walk[at]]] = 0
     for at in range(size):
