@@ -16,10 +16,11 @@ import torch
 from weft.errors import InputError
 from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
+from weft.policies.task_view import FEATURES
 from weft.training.instances import Feed, Source, draw_group
 from weft.training.recipes import recipe_names
 from weft.training.run import Spec, open_run
-from weft.training.sample import SampleLearner, advantages, draw, pull, scores_of
+from weft.training.sample import SampleLearner, advantages, draw, pull, pull_all, scores_of
 from weft.training.sample_config import MODES, SampleConfig
 from weft.training.sample_run import is_sampled, main, read_sampled
 
@@ -77,6 +78,17 @@ def test_label_mode_raises_the_likelihood_of_the_best_draw_only():
     drawn = draw(instance, scores, 8, False, (1,))
     found = pull(instance, drawn, SampleConfig(mode="label"))
     np.testing.assert_allclose(found.by_score[:, 0], -drawn.by_logit[drawn.makespan.argmin()] / n)
+
+
+def test_only_lists_with_the_best_draw_learn_from_a_problem():
+    instance = draw_group((Source("jobshop", ((8, 6),)),), 1, "train", 0, 1)[0]
+    tail = 100.0 * instance.view.features[:, FEATURES.index("tail")]
+    score = np.stack([tail, np.full(len(tail), 3.0), -tail, np.full(len(tail), 3.0)], axis=1)
+    lists = scores_of(instance, score, np.zeros((len(tail), 6)), 0.0)
+    found = pull_all(instance, lists, SampleConfig(samples=16, hold_start=(3.0, 3.0)), (1,))
+    means = [draw(instance, scores, 8, False, (1, k)).makespan.min() for k, scores in enumerate(lists)]
+    assert means[0] < means[1] and found.best == means[0] / instance.bound
+    assert found.by_score[:, :2].any() and not found.by_score[:, 2:].any()
 
 
 def test_learner_gets_better_at_the_same_problems():

@@ -113,18 +113,23 @@ def advantages(cost: Floats, config: SampleConfig) -> Floats:
 
 
 def pull_all(instance: Instance, lists: Sequence[Scores], config: SampleConfig, key: tuple[int, ...]) -> Pull:
-    """Draw from every list of one problem and weigh; each is compared with itself alone."""
+    """Draw from every list of one problem and weigh, each list compared with itself alone.
+
+    Only lists that hold the best schedule learn from it, so that lists differ in what they are good at.
+    """
     samples = max(2, config.samples // len(lists))
     by_list = config.mode == "paper"
     pulls = [
         pull(instance, draw(instance, scores, samples, by_list, (*key, k)), config)
         for k, scores in enumerate(lists)
     ]
+    best = min(one.best for one in pulls)
+    share = [1.0 if one.best <= best else 0.0 for one in pulls]
     return Pull(
-        np.concatenate([one.by_score for one in pulls], axis=1) / len(pulls),
-        np.mean([one.by_bias for one in pulls], axis=0),
+        np.concatenate([part * one.by_score for part, one in zip(share, pulls, strict=True)], axis=1),
+        np.sum([part * one.by_bias for part, one in zip(share, pulls, strict=True)], axis=0) / sum(share),
         float(np.mean([one.mean for one in pulls])),
-        min(one.best for one in pulls),
+        best,
     )
 
 
