@@ -211,3 +211,6 @@ def test_entry_without_the_command_line_trains_and_refuses(
     assert len(read_metrics(tmp_path / "run")) == 6
     assert main(words) == 2
     assert "holds a run" in capsys.readouterr().err
+    words[2] = str(tmp_path / "next")
+    assert main([*words, "--from", f"{tmp_path / 'run'}@last"]) == 0
+    assert main([*words, "--from", "ppo"]) == 2

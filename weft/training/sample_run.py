@@ -17,6 +17,7 @@ from typing import Any
 
 from weft.errors import InputError, MissingExtra, exit_code_of
 from weft.policies.checkpoint import Card
+from weft.policies.task_view import FEATURES, VERSION
 from weft.scenarios.settings import parse_assignments
 from weft.training.instances import Source
 from weft.training.metrics import require_tensorboard
@@ -104,7 +105,14 @@ def train(
         from weft.training.sample import SampleLearner
     except ImportError:
         raise MissingExtra("torch", "train", "training") from None
-    card = Card(recipe.name, ALGORITHM, recipe.config.shape, training={"recipe": recipe.to_dict()})
+    card = Card(
+        recipe.name,
+        ALGORITHM,
+        recipe.config.shape,
+        feature_version=VERSION,
+        features=FEATURES,
+        training={"recipe": recipe.to_dict()},
+    )
     weights = starting_weights(start, card)
     spec = Spec(ALGORITHM, asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
     if has_tensorboard:
