@@ -20,6 +20,7 @@ from benchmarks._oneshot.page import (
     command,
     gap,
     known_gap,
+    makespan,
     no_targets,
     number,
     speedup,
@@ -29,11 +30,13 @@ from benchmarks._oneshot.problems import LOSSES, Case
 from weft.errors import InputError
 from weft.evaluation.report.blocks import Section, Table, Text
 from weft.policies.checkpoint import read_card
+from weft.policies.encoder_shape import EncoderShape
 
 COUNTS = {"shops": 30, "mixes": 20}
 """Fresh problems of each kind on which losses are compared."""
 KINDS = {"jobshop": "shops", "tpch": "mixes"}
 """What runs trained on a generator are compared on."""
+LAST = "last"
 SAMPLES = (1, 64)
 SEED_SAMPLES = (1, 64, 256)
 
@@ -55,6 +58,12 @@ def trained_on(run: Path, which: str) -> tuple[str, ...]:
     if not isinstance(sources, list) or not all(isinstance(one, dict) for one in sources):
         raise InputError("expected the card of a one-shot run", file=str(run), field="training.recipe")
     return tuple(dict.fromkeys(str(one.get("generator")) for one in sources))
+
+
+def num_types(run: Path) -> int:
+    """Resources that the net of a run tells apart; 0: any number, by a relation."""
+    shape = read_card(run / f"{LAST}.json").architecture
+    return shape.num_types if isinstance(shape, EncoderShape) else 0
 
 
 def _name(run: Path) -> str:
@@ -89,8 +98,8 @@ def _loss_cases(kind: str, options: Options) -> list[Case]:
 
 
 def _loss_runs(options: Options) -> Iterator[tuple[str, Path]]:
-    for run in runs_of(options.losses, "last"):
-        for generator in trained_on(run, "last"):
+    for run in runs_of(options.losses, LAST):
+        for generator in trained_on(run, LAST):
             if generator in KINDS:
                 yield KINDS[generator], run
 
@@ -105,7 +114,7 @@ def _losses_wanted(options: Options) -> list[Wanted]:
         for case in _loss_cases(kind, options)
         for of, run in found
         if of == kind
-        for way in _ways(options.losses, run, "last", SAMPLES)
+        for way in _ways(options.losses, run, LAST, SAMPLES)
     ]
 
 
@@ -140,10 +149,17 @@ def _losses_sections(options: Options, found: Found) -> list[Section]:
 # -- training seeds -------------------------------------------------------------------------------
 
 
-def _seed_suites(generators: Sequence[str], options: Options) -> list[tuple[str, list[Case], Value, int]]:
+def _seed_suites(run: Path, options: Options) -> list[tuple[str, list[Case], Value, int]]:
     """What the seeds of a recipe are measured on: title, problems, figure, digits."""
+    generators = trained_on(run, LAST)
     found: list[tuple[str, list[Case], Value, int]] = []
-    if "jobshop" in generators:
+    if "jobshop" in generators and num_types(run):
+        machines = f"x{num_types(run)}"
+        same = [case for case in shops.cases(shops.PAPER, options) if case.group.endswith(machines)]
+        for group in dict.fromkeys(case.group for case in same):
+            members = [case for case in same if case.group == group]
+            found.append((f"the study's job shops {group}, mean makespan", members, makespan, 1))
+    elif "jobshop" in generators:
         found.append(
             ("Taillard, gap to the best known, %", shops.cases(shops.TAILLARD, options), known_gap, 2)
         )
@@ -163,9 +179,9 @@ def _seeds_wanted(options: Options) -> list[Wanted]:
     if not options.seeds:
         return []
     wanted = []
-    for run in runs_of(options.seeds, "best"):
-        for _, cases, _, _ in _seed_suites(trained_on(run, "best"), options):
-            ways = _ways(options.seeds, run, "best", SEED_SAMPLES)
+    for run in runs_of(options.seeds, LAST):
+        for _, cases, _, _ in _seed_suites(run, options):
+            ways = _ways(options.seeds, run, LAST, SEED_SAMPLES)
             wanted += [(case, way) for case in cases for way in ways]
     return wanted
 
@@ -175,8 +191,8 @@ def _seeds_sections(options: Options, found: Found) -> list[Section]:
     if not options.seeds:
         return [Section(title, (Text(("Not measured: no folder of runs was given (--seeds DIR).",)),))]
     tables: dict[tuple[str, int], dict[str, list[list[float]]]] = {}
-    for run in runs_of(options.seeds, "best"):
-        for words, cases, value, digits in _seed_suites(trained_on(run, "best"), options):
+    for run in runs_of(options.seeds, LAST):
+        for words, cases, value, digits in _seed_suites(run, options):
             means = [_mean_of(found, cases, _label(options.seeds, run, n), value) for n in SEED_SAMPLES]
             tables.setdefault((words, digits), {}).setdefault(_name(run), []).append(means)
     blocks: list[Text | Table] = []
