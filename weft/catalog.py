@@ -143,7 +143,8 @@ POLICIES: dict[str, Entry | Views] = {
         "graph net for any conditional graph and cluster", "weft/policies/zoo/conditional-graph.json"
     ),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
-    "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner under capacities"),
+    "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
+    "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),
     "workflows-oneshot": Entry(
         "weft/policies/zoo/workflows-oneshot.json", "one-shot planner of workflows with transfers"
     ),

@@ -9,7 +9,7 @@ from weft.catalog import policy_file
 from weft.evaluation.report.blocks import Section, Table, Text
 from weft.policies.oneshot import load
 
-SHIPPED = ("jobshop-oneshot", "graphs-oneshot", "workflows-oneshot")
+SHIPPED = ("jobshop-oneshot", "graphs-oneshot", "pools-oneshot", "workflows-oneshot")
 
 
 def section(options: Options) -> Section:

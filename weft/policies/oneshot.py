@@ -33,7 +33,7 @@ from weft.sim.sampling import Scores, can_hold, draw_schedules, new_drawn
 from weft.sim.timeline import clear, new_timeline, rows_of
 
 ZOO = Path(__file__).parent / "zoo"
-KINDS = {"jobshop": "jobshop", "opgraph": "graphs", "tpch": "graphs", "workflow": "workflows"}
+KINDS = {"jobshop": "jobshop", "opgraph": "graphs", "tpch": "pools", "workflow": "workflows"}
 """Generator of training problems -> the kind of problem it makes."""
 SAMPLES = 64
 """Schedules without a limit, the first one included."""
@@ -133,6 +133,8 @@ def kind_of(decoder: Decoder) -> str:
     """What kind of problem this is, by which weights are told apart."""
     if decoder.by_finish:
         return "workflows"
+    if can_hold(decoder.a):
+        return "pools"
     return "jobshop" if _is_shop(decoder) else "graphs"
 
 
@@ -149,10 +151,9 @@ def shipped(decoder: Decoder) -> str:
 
 
 def _is_shop(decoder: Decoder) -> bool:
-    """Whether every task has one machine of its own kind, which runs one task at a time."""
+    """Whether every task has one device of its own kind, where all devices run one task at a time."""
     only = decoder.pools.choices[:, 0]
-    is_fixed = (decoder.pools.num_choices == 1).all() and (decoder.a.class_count[only] == 1).all()
-    return bool(is_fixed) and not can_hold(decoder.a)
+    return bool((decoder.pools.num_choices == 1).all() and (decoder.a.class_count[only] == 1).all())
 
 
 class OneShot:
