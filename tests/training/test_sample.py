@@ -20,7 +20,7 @@ from weft.policies.task_view import FEATURES
 from weft.training.instances import Feed, Source, draw_group
 from weft.training.recipes import recipe_names
 from weft.training.run import Spec, open_run
-from weft.training.sample import SampleLearner, advantages, draw, pull, pull_all, scores_of
+from weft.training.sample import Pull, SampleLearner, advantages, draw, pull, pull_all, scores_of
 from weft.training.sample_config import MODES, SampleConfig
 from weft.training.sample_run import is_sampled, main, read_sampled
 
@@ -71,6 +71,21 @@ def test_loss_has_the_gradient_that_the_draws_ask_for():
         np.testing.assert_allclose(by_score[b, :n].numpy(), found.by_score / 2, atol=1e-6)
 
 
+def test_loss_keeps_the_logits_of_tasks_small():
+    one = learner((QUERIES,), logit_norm=0.5)
+    group = draw_group(one.sources, 1, "train", 0, 2)
+    sizes = [len(instance.a.run) for instance in group]
+    score, bias = (torch.full((2, max(sizes), columns), 3.0) for columns in (2, 1))
+    outputs = [(score.requires_grad_(), bias)]
+    pulls = [[Pull(np.zeros((n, 2)), np.zeros((n, 0)), 1.0, 1.0) for n in sizes]]
+    loss, norm = one.loss([group], outputs, pulls)
+    (by_score,) = torch.autograd.grad(loss, score)
+    assert sizes[0] != sizes[1] and norm == pytest.approx(9.0) and loss.item() == pytest.approx(4.5)
+    for b, n in enumerate(sizes):
+        np.testing.assert_allclose(by_score[b, :n, 0], 0.5 * 2 * 3.0 / n / 2, rtol=1e-6)
+        assert not by_score[b, n:].any() and not by_score[b, :, 1].any()
+
+
 def test_label_mode_raises_the_likelihood_of_the_best_draw_only():
     instance = draw_group((SHOPS,), 1, "train", 0, 1)[0]
     n, num_classes = instance.a.run.shape
@@ -82,13 +97,15 @@ def test_label_mode_raises_the_likelihood_of_the_best_draw_only():
 
 def test_only_lists_with_the_best_draw_learn_from_a_problem():
     instance = draw_group((Source("jobshop", ((8, 6),)),), 1, "train", 0, 1)[0]
-    tail = 100.0 * instance.view.features[:, FEATURES.index("tail")]
+    tail = 10.0 * instance.view.features[:, FEATURES.index("tail")]
     score = np.stack([tail, np.full(len(tail), 3.0), -tail, np.full(len(tail), 3.0)], axis=1)
     lists = scores_of(instance, score, np.zeros((len(tail), 6)), 0.0)
-    found = pull_all(instance, lists, SampleConfig(samples=16, hold_start=(3.0, 3.0)), (1,))
-    means = [draw(instance, scores, 8, False, (1, k)).makespan.min() for k, scores in enumerate(lists)]
-    assert means[0] < means[1] and found.best == means[0] / instance.bound
-    assert found.by_score[:, :2].any() and not found.by_score[:, 2:].any()
+    config = SampleConfig(samples=16, hold_start=(3.0, 3.0))
+    found = pull_all(instance, lists, config, (1,))
+    alone = [pull(instance, draw(instance, one, 8, False, (1, k)), config) for k, one in enumerate(lists)]
+    assert alone[0].best < alone[1].best and found.best == alone[0].best
+    assert alone[1].by_score.any() and not found.by_score[:, 2:].any()
+    np.testing.assert_array_equal(found.by_score[:, :2], alone[0].by_score)
 
 
 def test_learner_gets_better_at_the_same_problems():
@@ -98,6 +115,12 @@ def test_learner_gets_better_at_the_same_problems():
     rows = [one.step() for _ in range(40)]
     early, late = (np.mean([row["drawn_percent"] for row in part]) for part in (rows[:4], rows[-4:]))
     assert late < 0.92 * early
+
+
+def test_validation_draws_from_every_list_however_many():
+    one = learner((QUERIES,), hold_start=(1.0,) * 17, validation=2)
+    greedy_gap, best_gap = one.validate()
+    assert 0.0 <= best_gap <= greedy_gap
 
 
 def test_run_resumed_in_the_middle_ends_with_the_same_bytes(tmp_path: Path):
@@ -152,6 +175,10 @@ BAD_CHANGES = {
     "mode": ({"mode": "guess"}, "one of paper, conflict, label"),
     "width": ({"width": 81}, "multiple of the 10 heads"),
     "prior.charm": ({"prior": {"charm": 1.0}}, "a feature and a number"),
+    "prior": ({"prior": [{"tail": 1.0}, {"tail": 2.0}]}, "for each of 1 lists"),
+    "hold_start": ({"hold_start": []}, "a number per list"),
+    "sharpness": ({"sharpness": 2.0}, "a list of numbers > 0"),
+    "learning_rate": ({"learning_rate": 10**400}, "a number > 0"),
 }
 
 
@@ -163,11 +190,28 @@ def test_recipe_refuses_what_it_does_not_know(field: str):
     assert caught.value.field == field
 
 
+BAD_DOCUMENTS = {
+    "config = 3\n[[source]]": "config: expected a table, got 3",
+    "source = [1]": "source: expected a table, got 1",
+    "source = 5": r"source: expected at least one table \[\[source\]\]",
+}
+
+
+@pytest.mark.parametrize("text", BAD_DOCUMENTS)
+def test_recipe_refuses_what_is_no_table(text: str, tmp_path: Path):
+    file = tmp_path / "bad.toml"
+    file.write_text(f'schema = "weft/training/1"\nalgorithm = "oneshot"\n{text}\n')
+    with pytest.raises(InputError, match=rf"bad\.toml: {BAD_DOCUMENTS[text]}"):
+        read_sampled(str(file))
+
+
 BAD_SOURCES = {
     "source.generator": {"generator": "dreams", "sizes": [[1]]},
-    "source.sizes": {"generator": "jobshop", "sizes": [[3]]},
+    "source.sizes": {"generator": "jobshop", "sizes": [[3, 2.5]]},
     "source.families": {"generator": "workflow", "sizes": [[3]]},
-    "source.share": {"generator": "tpch", "sizes": [[3]], "share": 0},
+    "source.share": {"generator": "tpch", "sizes": [[3]], "share": float("inf")},
+    "source.devices": {"generator": "workflow", "sizes": [[3]], "families": ["layered"], "devices": []},
+    "source.ccr": {"generator": "workflow", "sizes": [[3]], "families": ["layered"], "ccr": [-1.0]},
     "source.colour": {"generator": "tpch", "sizes": [[3]], "colour": 1},
     "source": {"generator": "tpch"},
 }

@@ -339,7 +339,8 @@ class SampleLearner:
         by_list = self.config.mode == "paper"
         first = greedy(instance, lists[0])
         drawn = [
-            draw(instance, scores, FEW // len(lists), by_list, (*key, k)) for k, scores in enumerate(lists)
+            draw(instance, scores, max(1, FEW // len(lists)), by_list, (*key, k))
+            for k, scores in enumerate(lists)
         ]
         best = min(first, *(float(one.makespan.min()) for one in drawn))
         return 100.0 * (first / instance.bound - 1.0), 100.0 * (best / instance.bound - 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +81,9 @@ class SampleConfig:
             self._expect(name, "a number >= 0", lambda x: _is_number(x) and x >= 0)
         self._expect("heads", "a list of relations", lambda x: isinstance(x, list | tuple))
         self._expect(
-            "sharpness", "a list of numbers > 0", lambda x: x and all(_is_number(f) and f > 0 for f in x)
+            "sharpness",
+            "a list of numbers > 0",
+            lambda x: isinstance(x, list | tuple) and bool(x) and all(_is_number(f) and f > 0 for f in x),
         )
         object.__setattr__(self, "heads", tuple(self.heads))
         object.__setattr__(self, "sharpness", tuple(self.sharpness))
@@ -129,4 +131,5 @@ class SampleConfig:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    """Whether this is a number that a float can hold."""
+    return isinstance(value, int | float) and type(value) is not bool and abs(value) <= sys.float_info.max
