@@ -17,7 +17,7 @@ from weft.errors import InputError
 from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
 from weft.policies.task_view import FEATURES
-from weft.training.instances import Feed, Source, draw_group
+from weft.training.instances import Feed, Group, Source, draw_group
 from weft.training.recipes import recipe_names
 from weft.training.run import Spec, open_run
 from weft.training.sample import Pull, SampleLearner, advantages, draw, pull, pull_all, scores_of
@@ -93,6 +93,82 @@ def test_label_mode_raises_the_likelihood_of_the_best_draw_only():
     drawn = draw(instance, scores, 8, False, (1,))
     found = pull(instance, drawn, SampleConfig(mode="label"))
     np.testing.assert_allclose(found.by_score[:, 0], -drawn.by_logit[drawn.makespan.argmin()] / n)
+
+
+def test_label_weight_adds_the_likelihood_of_the_best_draw():
+    instance = draw_group((SHOPS,), 1, "train", 0, 1)[0]
+    n, num_classes = instance.a.run.shape
+    (scores,) = scores_of(instance, np.zeros((n, 2)), np.zeros((n, num_classes)), 0.0)
+    drawn = draw(instance, scores, 8, False, (1,))
+    plain, label, both = (
+        pull(instance, drawn, SampleConfig(**change)).by_score
+        for change in ({}, {"mode": "label"}, {"label_weight": 0.5})
+    )
+    assert plain.any() and label.any()
+    np.testing.assert_allclose(both, plain + 0.5 * label)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_only_the_mode_of_the_study_draws_by_list(mode: str):
+    instance = draw_group((SHOPS,), 1, "train", 0, 1)[0]
+    n, num_classes = instance.a.run.shape
+    lists = scores_of(instance, np.zeros((n, 2)), np.zeros((n, num_classes)), 0.0)
+    config = SampleConfig(mode=mode, samples=8)
+    by_list, by_dispatch = (
+        pull(instance, draw(instance, lists[0], 8, way, (1, 0)), config).by_score for way in (True, False)
+    )
+    assert (by_list != by_dispatch).any()
+    expected = by_list if mode == "paper" else by_dispatch
+    np.testing.assert_array_equal(pull_all(instance, lists, config, (1,)).by_score, expected)
+
+
+def test_pull_on_biases_is_in_the_unit_of_the_net():
+    instance = draw_group((FLOWS,), 1, "train", 0, 1)[0]
+    n, num_classes = instance.a.run.shape
+    assert instance.view.scale != 1.0
+    (scores,) = scores_of(instance, np.zeros((n, 2)), np.ones((n, num_classes)), 0.1)
+    assert (scores.bias == instance.view.scale).all() and scores.spread == 0.1 * instance.view.scale
+    drawn = draw(instance, scores, 8, False, (1,))
+    found = pull(instance, drawn, SampleConfig(mode="label"))
+    by_time = drawn.by_bias[drawn.makespan.argmin()].reshape(n, num_classes)
+    np.testing.assert_allclose(found.by_bias, -by_time * instance.view.scale / n)
+
+
+def test_learner_starts_every_list_as_the_recipe_says():
+    prior = ({"tail": 100.0}, {"tail": 60.0, "area of path": 30.0})
+    net = learner((QUERIES,), hold_start=(3.0, -5.0), prior=prior).net
+    expected = np.zeros((4, len(FEATURES)))
+    for k, table in enumerate(prior):
+        for name, weight in table.items():
+            expected[2 * k, FEATURES.index(name)] = weight
+    np.testing.assert_array_equal(net.skip.detach(), expected)
+    np.testing.assert_array_equal(net.score.bias.detach(), [0.0, 3.0, 0.0, -5.0])
+
+
+def test_learning_rate_falls_to_zero():
+    one = learner(learning_rate=6e-4)
+    rates = [one.step()["learning_rate"] for _ in range(6)]
+    np.testing.assert_allclose(rates, [6e-4, 5e-4, 4e-4, 3e-4, 2e-4, 1e-4])
+
+
+def test_updates_share_problems_as_often_as_asked(monkeypatch: pytest.MonkeyPatch):
+    numbers: list[int] = []
+    batch = Feed.batch
+
+    def noted(feed: Feed, number: int) -> list[Group]:
+        numbers.append(number)
+        return batch(feed, number)
+
+    monkeypatch.setattr(Feed, "batch", noted)
+    one = learner(reuse=2)
+    for _ in range(6):
+        one.step()
+    assert numbers == [0, 1, 2]
+
+
+def test_validation_counts_draws_beside_the_greedy_schedule():
+    greedy_gap, best_gap = learner((Source("jobshop", ((8, 6),)),)).validate()
+    assert best_gap < greedy_gap
 
 
 def test_only_lists_with_the_best_draw_learn_from_a_problem():
