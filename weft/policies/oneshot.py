@@ -299,7 +299,7 @@ class _Ordering:
 
 
 class _Placing:
-    """Draws for problems with transfer times; every second one with copies, where they are allowed."""
+    """Draws for problems with transfer times; three batches of four with copies, where they are allowed."""
 
     def __init__(
         self, problem: Problem, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores
