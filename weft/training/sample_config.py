@@ -25,7 +25,7 @@ class SampleConfig:
     graphs: int = 8
     """Problems per group."""
     samples: int = 64
-    """Schedules drawn per problem."""
+    """Schedules drawn per problem, shared by the lists; at least two for each."""
     reuse: int = 1
     """Updates that share their problems, each with draws of its own."""
     mode: str = "conflict"
@@ -60,7 +60,8 @@ class SampleConfig:
     types: int = 0
     """Resources told apart by a one-hot column; 0: by the relation alone."""
     prior: tuple[Mapping[str, float], ...] = ()
-    """Per list, weights of features in the logit at the start; none: all weights are small."""
+    """Per list, weights of features in the logit at the start, 0 where none is given; of no use with other
+    weights to begin with, and so is ``hold_start``."""
     hold_start: tuple[float, ...] = (-3.0,)
     """Per list, the log-odds of holding at the start; as many lists as numbers."""
     every: int = 100
