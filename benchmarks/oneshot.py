@@ -59,8 +59,10 @@ def _run(parsed: argparse.Namespace) -> int:
     options = Options(*folders, "" if parsed.scheduler == "oneshot" else parsed.scheduler, parsed.quick)
     asked = parsed.part or list(PARTS)
     for path in (parsed.out, parsed.rows):
-        if path is not None and not path.parent.is_dir():
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise InputError("expected a file in a folder that exists", file=str(path))
+    if parsed.workers < 0:
+        raise InputError(f"expected a whole number >= 0, got {parsed.workers}", field="--workers")
     wanted = [one for name in asked for one in PARTS[name].wanted(options)]
     found = run(wanted, Record(parsed.rows), 0 if parsed.quick else parsed.workers)
     targets = [target for name in asked for target in PARTS[name].targets(options, found)]

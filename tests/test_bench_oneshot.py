@@ -152,6 +152,8 @@ def test_runs_of_an_empty_folder_are_refused(tmp_path: Path):
         (["--part", "queries", "--data", "nowhere"], "nowhere: data: expected a folder"),
         (["--part", "losses", "--losses", "nowhere"], "nowhere: expected a folder of runs"),
         (["--part", "shops", "--out", "nowhere/page.md"], "nowhere/page.md: expected a file in a folder"),
+        (["--part", "shops", "--out", "."], ".: expected a file in a folder"),
+        (["--part", "shops", "--workers", "-1"], "--workers: expected a whole number >= 0, got -1"),
         (["--part", "shops", "--scheduler", "nowhere.json"], "nowhere.json: expected its card"),
     ],
 )

@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,6 +145,8 @@ def warm(schedulers: tuple[str, ...] | None = None) -> tuple[str, ...]:
             except InputError:
                 continue
             done.append(name)
+    if "weft.policies.oneshot" in sys.modules:
+        sys.modules["weft.policies.oneshot"].forget_fallbacks()
     return tuple(dict.fromkeys(done))
 
 

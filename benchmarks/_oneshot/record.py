@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from weft.errors import InputError
-from weft.io.sources import decode, read_bytes
+from weft.io.sources import decode, read_bytes, write_bytes
 
 TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
 
@@ -70,7 +70,7 @@ class Record:
             key, found = _row(line, str(path), number)
             self.rows[key] = found
         if cut_off:
-            path.write_text(whole + "\n" if whole else "", "utf-8")
+            write_bytes(f"{whole}\n".encode() if whole else b"", path)
 
     def add(self, key: Key, found: Measured) -> None:
         """Keep a row, and write it."""

@@ -135,3 +135,13 @@ def test_scores_do_not_depend_on_the_threads_of_blas():
         )
         found.append(done.stdout)
     assert found[0] == found[1] != ""
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_pooled_resource_is_seen_by_its_own_tasks_alone(kind: str):
+    found = view(PROBLEMS[kind])
+    lists = looks_module.pooled_lists(found, "resource")
+    for i in range(found.num_tasks):
+        tokens = lists.columns[lists.pointer[i] : lists.pointer[i + 1]]
+        seen = np.flatnonzero(np.isin(lists.pool, tokens))
+        assert seen.tolist() == np.flatnonzero(found.resource == found.resource[i]).tolist()

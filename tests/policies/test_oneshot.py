@@ -61,6 +61,21 @@ def test_oneshot_search_is_never_worse_than_its_start(kind: str, tmp_path: Path)
     assert plan.makespan <= makespan(card, kind, 25)
 
 
+CROWDED = {
+    "shop": Problem(jobshop(10, 8, seed=1), jobshop_cluster(8), ALONE),
+    "operators": Problem(generate("opgraph-sbm", 120, seed=3), opgraph_cluster(), ALONE),
+    "workflow": Problem(generate("layered", 40, seed=4), PROBLEMS["workflow"].cluster),
+}
+
+
+@pytest.mark.parametrize("kind", CROWDED)
+def test_oneshot_search_improves_what_was_drawn(kind: str, tmp_path: Path):
+    card = str(saved_policy(tmp_path))
+    drawn = OneShot(card).plan(CROWDED[kind], limit=Limit(effort=50))
+    found = OneShotSearch(card).plan(CROWDED[kind], limit=Limit(effort=400))
+    assert validate(found) == () and found.makespan < drawn.makespan
+
+
 KINDS = {"shop": "jobshop", "queries": "pools", "operators": "graphs", "workflow": "workflows"}
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,10 @@ from weft.errors import InputError
 from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
 from weft.policies.task_view import FEATURES
-from weft.training.instances import Feed, Source, draw_group
+from weft.training.instances import Feed, Group, Source, draw_group
 from weft.training.recipes import recipe_names
 from weft.training.run import Spec, open_run
-from weft.training.sample import SampleLearner, advantages, draw, pull, pull_all, scores_of
+from weft.training.sample import Pull, SampleLearner, advantages, draw, pull, pull_all, scores_of
 from weft.training.sample_config import MODES, SampleConfig
 from weft.training.sample_run import is_sampled, main, read_sampled
 
@@ -71,6 +71,21 @@ def test_loss_has_the_gradient_that_the_draws_ask_for():
         np.testing.assert_allclose(by_score[b, :n].numpy(), found.by_score / 2, atol=1e-6)
 
 
+def test_loss_keeps_the_logits_of_tasks_small():
+    one = learner((QUERIES,), logit_norm=0.5)
+    group = draw_group(one.sources, 1, "train", 0, 2)
+    sizes = [len(instance.a.run) for instance in group]
+    score, bias = (torch.full((2, max(sizes), columns), 3.0) for columns in (2, 1))
+    outputs = [(score.requires_grad_(), bias)]
+    pulls = [[Pull(np.zeros((n, 2)), np.zeros((n, 0)), 1.0, 1.0) for n in sizes]]
+    loss, norm = one.loss([group], outputs, pulls)
+    (by_score,) = torch.autograd.grad(loss, score)
+    assert sizes[0] != sizes[1] and norm == pytest.approx(9.0) and loss.item() == pytest.approx(4.5)
+    for b, n in enumerate(sizes):
+        np.testing.assert_allclose(by_score[b, :n, 0], 0.5 * 2 * 3.0 / n / 2, rtol=1e-6)
+        assert not by_score[b, n:].any() and not by_score[b, :, 1].any()
+
+
 def test_label_mode_raises_the_likelihood_of_the_best_draw_only():
     instance = draw_group((SHOPS,), 1, "train", 0, 1)[0]
     n, num_classes = instance.a.run.shape
@@ -80,15 +95,95 @@ def test_label_mode_raises_the_likelihood_of_the_best_draw_only():
     np.testing.assert_allclose(found.by_score[:, 0], -drawn.by_logit[drawn.makespan.argmin()] / n)
 
 
-def test_only_lists_with_the_best_draw_learn_from_a_problem():
+def test_label_weight_adds_the_likelihood_of_the_best_draw():
+    instance = draw_group((SHOPS,), 1, "train", 0, 1)[0]
+    n, num_classes = instance.a.run.shape
+    (scores,) = scores_of(instance, np.zeros((n, 2)), np.zeros((n, num_classes)), 0.0)
+    drawn = draw(instance, scores, 8, False, (1,))
+    plain, label, both = (
+        pull(instance, drawn, SampleConfig(**change)).by_score
+        for change in ({}, {"mode": "label"}, {"label_weight": 0.5})
+    )
+    assert plain.any() and label.any()
+    np.testing.assert_allclose(both, plain + 0.5 * label)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_only_the_mode_of_the_study_draws_by_list(mode: str):
+    instance = draw_group((SHOPS,), 1, "train", 0, 1)[0]
+    n, num_classes = instance.a.run.shape
+    lists = scores_of(instance, np.zeros((n, 2)), np.zeros((n, num_classes)), 0.0)
+    config = SampleConfig(mode=mode, samples=8)
+    by_list, by_dispatch = (
+        pull(instance, draw(instance, lists[0], 8, way, (1, 0)), config).by_score for way in (True, False)
+    )
+    assert (by_list != by_dispatch).any()
+    expected = by_list if mode == "paper" else by_dispatch
+    np.testing.assert_array_equal(pull_all(instance, lists, config, (1,)).by_score, expected)
+
+
+def test_pull_on_biases_is_in_the_unit_of_the_net():
+    instance = draw_group((FLOWS,), 1, "train", 0, 1)[0]
+    n, num_classes = instance.a.run.shape
+    assert instance.view.scale != 1.0
+    (scores,) = scores_of(instance, np.zeros((n, 2)), np.ones((n, num_classes)), 0.1)
+    assert (scores.bias == instance.view.scale).all() and scores.spread == 0.1 * instance.view.scale
+    drawn = draw(instance, scores, 8, False, (1,))
+    found = pull(instance, drawn, SampleConfig(mode="label"))
+    by_time = drawn.by_bias[drawn.makespan.argmin()].reshape(n, num_classes)
+    np.testing.assert_allclose(found.by_bias, -by_time * instance.view.scale / n)
+
+
+def test_learner_starts_every_list_as_the_recipe_says():
+    prior = ({"tail": 100.0}, {"tail": 60.0, "area of path": 30.0})
+    net = learner((QUERIES,), hold_start=(3.0, -5.0), prior=prior).net
+    expected = np.zeros((4, len(FEATURES)))
+    for k, table in enumerate(prior):
+        for name, weight in table.items():
+            expected[2 * k, FEATURES.index(name)] = weight
+    np.testing.assert_array_equal(net.skip.detach(), expected)
+    np.testing.assert_array_equal(net.score.bias.detach(), [0.0, 3.0, 0.0, -5.0])
+
+
+def test_learning_rate_falls_to_zero():
+    one = learner(learning_rate=6e-4)
+    rates = [one.step()["learning_rate"] for _ in range(6)]
+    np.testing.assert_allclose(rates, [6e-4, 5e-4, 4e-4, 3e-4, 2e-4, 1e-4])
+
+
+def test_updates_share_problems_as_often_as_asked(monkeypatch: pytest.MonkeyPatch):
+    numbers: list[int] = []
+    batch = Feed.batch
+
+    def noted(feed: Feed, number: int) -> list[Group]:
+        numbers.append(number)
+        return batch(feed, number)
+
+    monkeypatch.setattr(Feed, "batch", noted)
+    one = learner(reuse=2)
+    for _ in range(6):
+        one.step()
+    assert numbers == [0, 1, 2]
+
+
+def test_validation_counts_draws_beside_the_greedy_schedule():
+    greedy_gap, best_gap = learner((Source("jobshop", ((8, 6),)),)).validate()
+    assert best_gap < greedy_gap
+
+
+def test_all_lists_learn_from_a_problem_or_only_those_with_the_best_draw():
     instance = draw_group((Source("jobshop", ((8, 6),)),), 1, "train", 0, 1)[0]
-    tail = 100.0 * instance.view.features[:, FEATURES.index("tail")]
+    tail = 10.0 * instance.view.features[:, FEATURES.index("tail")]
     score = np.stack([tail, np.full(len(tail), 3.0), -tail, np.full(len(tail), 3.0)], axis=1)
     lists = scores_of(instance, score, np.zeros((len(tail), 6)), 0.0)
-    found = pull_all(instance, lists, SampleConfig(samples=16, hold_start=(3.0, 3.0)), (1,))
-    means = [draw(instance, scores, 8, False, (1, k)).makespan.min() for k, scores in enumerate(lists)]
-    assert means[0] < means[1] and found.best == means[0] / instance.bound
-    assert found.by_score[:, :2].any() and not found.by_score[:, 2:].any()
+    config = SampleConfig(samples=16, hold_start=(3.0, 3.0), only_winner=True)
+    found = pull_all(instance, lists, config, (1,))
+    alone = [pull(instance, draw(instance, one, 8, False, (1, k)), config) for k, one in enumerate(lists)]
+    assert alone[0].best < alone[1].best and found.best == alone[0].best
+    assert alone[1].by_score.any() and not found.by_score[:, 2:].any()
+    np.testing.assert_array_equal(found.by_score[:, :2], alone[0].by_score)
+    both = pull_all(instance, lists, replace(config, only_winner=False), (1,)).by_score
+    np.testing.assert_array_equal(2.0 * both, np.concatenate([one.by_score for one in alone], axis=1))
 
 
 def test_learner_gets_better_at_the_same_problems():
@@ -98,6 +193,12 @@ def test_learner_gets_better_at_the_same_problems():
     rows = [one.step() for _ in range(40)]
     early, late = (np.mean([row["drawn_percent"] for row in part]) for part in (rows[:4], rows[-4:]))
     assert late < 0.92 * early
+
+
+def test_validation_draws_from_every_list_however_many():
+    one = learner((QUERIES,), hold_start=(1.0,) * 17, validation=2)
+    greedy_gap, best_gap = one.validate()
+    assert 0.0 <= best_gap <= greedy_gap
 
 
 def test_run_resumed_in_the_middle_ends_with_the_same_bytes(tmp_path: Path):
@@ -152,6 +253,10 @@ BAD_CHANGES = {
     "mode": ({"mode": "guess"}, "one of paper, conflict, label"),
     "width": ({"width": 81}, "multiple of the 10 heads"),
     "prior.charm": ({"prior": {"charm": 1.0}}, "a feature and a number"),
+    "prior": ({"prior": [{"tail": 1.0}, {"tail": 2.0}]}, "for each of 1 lists"),
+    "hold_start": ({"hold_start": []}, "a number per list"),
+    "sharpness": ({"sharpness": 2.0}, "a list of numbers > 0"),
+    "learning_rate": ({"learning_rate": 10**400}, "a number > 0"),
 }
 
 
@@ -163,11 +268,28 @@ def test_recipe_refuses_what_it_does_not_know(field: str):
     assert caught.value.field == field
 
 
+BAD_DOCUMENTS = {
+    "config = 3\n[[source]]": "config: expected a table, got 3",
+    "source = [1]": "source: expected a table, got 1",
+    "source = 5": r"source: expected at least one table \[\[source\]\]",
+}
+
+
+@pytest.mark.parametrize("text", BAD_DOCUMENTS)
+def test_recipe_refuses_what_is_no_table(text: str, tmp_path: Path):
+    file = tmp_path / "bad.toml"
+    file.write_text(f'schema = "weft/training/1"\nalgorithm = "oneshot"\n{text}\n')
+    with pytest.raises(InputError, match=rf"bad\.toml: {BAD_DOCUMENTS[text]}"):
+        read_sampled(str(file))
+
+
 BAD_SOURCES = {
     "source.generator": {"generator": "dreams", "sizes": [[1]]},
-    "source.sizes": {"generator": "jobshop", "sizes": [[3]]},
+    "source.sizes": {"generator": "jobshop", "sizes": [[3, 2.5]]},
     "source.families": {"generator": "workflow", "sizes": [[3]]},
-    "source.share": {"generator": "tpch", "sizes": [[3]], "share": 0},
+    "source.share": {"generator": "tpch", "sizes": [[3]], "share": float("inf")},
+    "source.devices": {"generator": "workflow", "sizes": [[3]], "families": ["layered"], "devices": []},
+    "source.ccr": {"generator": "workflow", "sizes": [[3]], "families": ["layered"], "ccr": [-1.0]},
     "source.colour": {"generator": "tpch", "sizes": [[3]], "colour": 1},
     "source": {"generator": "tpch"},
 }

@@ -207,8 +207,7 @@ def load_policy(path: str | Path) -> tuple[Weights, Card]:
 
     Raises InputError where anything does not fit.
     """
-    given = _file_of(path)
-    card_path = given.with_suffix(".json") if given.suffix != ".json" else given
+    given, card_path = _file_of(path), card_file(path)
     if given.suffix != ".json":
         _refuse_foreign(given)
     if not card_path.parent.is_dir():
@@ -225,6 +224,12 @@ def load_policy(path: str | Path) -> tuple[Weights, Card]:
         )
     tensors = decode_tensors(data, str(weights_path))
     return check_weights(tensors, card.architecture, str(weights_path)), card
+
+
+def card_file(path: str | Path) -> Path:
+    """The card of a policy, named as for ``load_policy``; it need not be there."""
+    given = _file_of(path)
+    return given if given.suffix == ".json" else given.with_suffix(".json")
 
 
 def _file_of(name: str | Path) -> Path:

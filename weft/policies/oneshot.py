@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from weft.errors import InputError
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
-from weft.policies.checkpoint import Card, load_policy
+from weft.policies.checkpoint import Card, card_file, load_policy
 from weft.policies.encoder import Encoder, TaskScores
 from weft.policies.encoder_shape import EncoderShape
 from weft.policies.task_view import FEATURES, PAIR_FEATURES, VERSION, TaskView, view_of
@@ -44,7 +43,7 @@ CHUNK = 16
 TOLERANCE = 0.35
 """How far the mean of a feature may lie beyond its range in training; features are ratios, most within 0..1."""
 FRESH_LIMIT = 2000
-"""Above so many tasks with transfers, noise is drawn once per task."""
+"""Above so many tasks, noise is drawn once per task."""
 
 
 @dataclass
@@ -81,9 +80,26 @@ class Policy:
         return tuple(FEATURES[k] for k in np.flatnonzero(is_outside))
 
 
-@cache
+_loaded: dict[str, tuple[int, Policy]] = {}
+
+
 def load(name: str) -> Policy:
-    """The policy of a weights file, its card or a run; refused where it is not of this version."""
+    """The policy of a weights file, its card or a run, read again when its card was written again."""
+    file = card_file(name)
+    written = file.stat().st_mtime_ns if file.is_file() else 0
+    if name not in _loaded or _loaded[name][0] != written:
+        _loaded[name] = (written, _read(name))
+    return _loaded[name][1]
+
+
+def forget_fallbacks() -> None:
+    """Count problems unlike the training from one again."""
+    for _, policy in _loaded.values():
+        policy.fallbacks = 0
+
+
+def _read(name: str) -> Policy:
+    """Refused where the policy is not of this version."""
     weights, card = load_policy(name)
     if not isinstance(card.architecture, EncoderShape):
         raise InputError(f"{card.name} is a dispatcher: it plans no graphs", file=name, field="architecture")
@@ -285,6 +301,7 @@ class _Ordering:
     def best(self, seed: int, limit: Limit) -> tuple[Schedule, int]:
         """The best schedule, and of how many."""
         decoder = self.decoder
+        by_list = self.policy.by_list or len(decoder.a.release) > FRESH_LIMIT
         count = min(len(self.lists), limit.effort or SAMPLES)
         greedy = [decoder.schedule(one.logit, hold=one.hold > 0) for one in self.lists[:count]]
         best = min(greedy, key=lambda schedule: schedule.makespan)
@@ -292,7 +309,7 @@ class _Ordering:
         for k, size in enumerate(_chunks(limit, count)):
             drawn = new_drawn(size, *decoder.a.run.shape, has_gradients=False)
             scores = _turn(self.lists, self.policy, k)
-            draw_schedules(decoder.pools, decoder.scratch, scores, self.policy.by_list, state, drawn)
+            draw_schedules(decoder.pools, decoder.scratch, scores, by_list, state, drawn)
             count += size
             found = decoder.placed(drawn.start, drawn.device)
             best = found if found.makespan < best.makespan else best
@@ -300,7 +317,7 @@ class _Ordering:
 
 
 class _Placing:
-    """Draws for problems with transfer times; every second one with copies, where they are allowed."""
+    """Draws for problems with transfer times; three batches of four with copies, where they are allowed."""
 
     def __init__(
         self, problem: Problem, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores

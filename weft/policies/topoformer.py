@@ -59,7 +59,7 @@ def batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.devic
     most, least = (choose(view.num_tasks for view in views) for choose in (max, min))
     if least <= DENSE_LIMIT < most:
         raise InputError(
-            f"expected graphs on one side of {DENSE_LIMIT} tasks in a batch, got {least} and {most}"
+            f"expected graphs on one side of {DENSE_LIMIT} tasks in a batch, got {least} and {most}: choose other sizes"
         )
     if most > DENSE_LIMIT:
         return large_batch_of(views, shape, device)

@@ -21,6 +21,9 @@ from weft.sim.jit import kernel
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.random import uniform
 
+LEAST = -600.0
+"""Logits lower than this below the highest count as this low, so that no weight is 0."""
+
 
 class Scores(NamedTuple):
     """What a policy says about one problem."""
@@ -77,14 +80,14 @@ def plackett_luce(logit: Floats, order: Ints, gradient: Floats) -> float:
     left = np.empty(n)  # sum of the weights from a place to the end
     total = 0.0
     for k in range(n - 1, -1, -1):
-        total += np.exp(logit[order[k]] - top)
+        total += np.exp(max(logit[order[k]] - top, LEAST))
         left[k] = total
     log_probability, seen = 0.0, 0.0
     for k in range(n):
         i = order[k]
-        log_probability += logit[i] - top - np.log(left[k])
+        log_probability += max(logit[i] - top, LEAST) - np.log(left[k])
         seen += 1.0 / left[k]
-        gradient[i] += 1.0 - np.exp(logit[i] - top) * seen
+        gradient[i] += 1.0 - np.exp(max(logit[i] - top, LEAST)) * seen
     return log_probability
 
 
@@ -324,7 +327,7 @@ def draw_by_dispatch(
     _draw_holds(scores, state, hold)
     reset(pools, s)
     for i in range(n):
-        weight[i] = np.exp(max(logit[i] - top, -600.0))
+        weight[i] = np.exp(max(logit[i] - top, LEAST))
     num_ready, num_events = _open(pools, s)
     now, last = 0.0, 0.0
     while True:

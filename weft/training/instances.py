@@ -7,6 +7,7 @@ problem, whoever asks. Imports neither torch nor the readers of files.
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, fields
@@ -64,7 +65,9 @@ class Source:
                 f"expected one of {', '.join(GENERATORS)}, got {self.generator!r}", field="generator"
             )
         numbers = 2 if self.generator == "jobshop" else 1
-        if not self.sizes or any(len(size) != numbers or min(size) < 1 for size in self.sizes):
+        if not self.sizes or any(
+            len(size) != numbers or not all(map(_is_count, size)) for size in self.sizes
+        ):
             raise InputError(
                 f"expected lists of {numbers} whole number{'s' if numbers > 1 else ''} >= 1, got {self.sizes}",
                 field="sizes",
@@ -75,12 +78,23 @@ class Source:
         for family in self.families:
             if prefix + family not in FAMILIES:
                 raise InputError(f"no family {family!r}", field="families")
-        if not self.share > 0:
-            raise InputError(f"expected a number > 0, got {self.share}", field="share")
+        self._refuse_numbers()
+
+    def _refuse_numbers(self) -> None:
+        if not isinstance(self.devices, tuple) or not self.devices or not all(map(_is_count, self.devices)):
+            raise InputError(
+                f"expected a list of whole numbers >= 1, got {self.devices!r:.60}", field="devices"
+            )
+        if not isinstance(self.ccr, tuple) or not self.ccr or not all(map(_is_positive, self.ccr)):
+            raise InputError(f"expected a list of numbers > 0, got {self.ccr!r:.60}", field="ccr")
+        if not _is_positive(self.share):
+            raise InputError(f"expected a number > 0, got {self.share!r:.60}", field="share")
 
     @classmethod
-    def read(cls, table: dict[str, object]) -> Source:
+    def read(cls, table: object) -> Source:
         """A source from its table in a recipe."""
+        if not isinstance(table, dict):
+            raise InputError(f"expected a table, got {table!r:.60}", field="source")
         known = [f.name for f in fields(cls)]
         for key in table:
             if key not in known:
@@ -117,6 +131,14 @@ class Source:
         graph = generate(family, *size, seed=seed, knobs=knobs)
         problem = Problem(graph, random_cluster(rng, int(rng.choice(self.devices))))
         return problem.with_ccr(float(rng.choice(self.ccr))) if problem.ccr else problem
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_positive(value: object) -> bool:
+    return type(value) in (int, float) and 0 < value <= sys.float_info.max  # type: ignore[operator]
 
 
 def _tupled(value: object) -> object:
@@ -164,7 +186,7 @@ def prepared(problem: Problem) -> Instance:
 
 
 Group = list[Instance]
-"""Problems of one size: they batch without padding."""
+"""Problems of one size, or nearly: few rows of a batch are padding."""
 
 
 def draw_group(sources: Sequence[Source], seed: int, split: str, number: int, size: int) -> Group:

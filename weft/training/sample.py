@@ -113,10 +113,7 @@ def advantages(cost: Floats, config: SampleConfig) -> Floats:
 
 
 def pull_all(instance: Instance, lists: Sequence[Scores], config: SampleConfig, key: tuple[int, ...]) -> Pull:
-    """Draw from every list of one problem and weigh, each list compared with itself alone.
-
-    Only lists that hold the best schedule learn from it, so that lists differ in what they are good at.
-    """
+    """Draw from every list of one problem and weigh, each list compared with itself alone."""
     samples = max(2, config.samples // len(lists))
     by_list = config.mode == "paper"
     pulls = [
@@ -124,7 +121,7 @@ def pull_all(instance: Instance, lists: Sequence[Scores], config: SampleConfig, 
         for k, scores in enumerate(lists)
     ]
     best = min(one.best for one in pulls)
-    share = [1.0 if one.best <= best else 0.0 for one in pulls]
+    share = [float(one.best <= best) if config.only_winner else 1.0 / len(pulls) for one in pulls]
     return Pull(
         np.concatenate([part * one.by_score for part, one in zip(share, pulls, strict=True)], axis=1),
         np.sum([part * one.by_bias for part, one in zip(share, pulls, strict=True)], axis=0) / sum(share),
@@ -339,7 +336,8 @@ class SampleLearner:
         by_list = self.config.mode == "paper"
         first = greedy(instance, lists[0])
         drawn = [
-            draw(instance, scores, FEW // len(lists), by_list, (*key, k)) for k, scores in enumerate(lists)
+            draw(instance, scores, max(1, FEW // len(lists)), by_list, (*key, k))
+            for k, scores in enumerate(lists)
         ]
         best = min(first, *(float(one.makespan.min()) for one in drawn))
         return 100.0 * (first / instance.bound - 1.0), 100.0 * (best / instance.bound - 1.0)

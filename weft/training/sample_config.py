@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ class SampleConfig:
     graphs: int = 8
     """Problems per group."""
     samples: int = 64
-    """Schedules drawn per problem."""
+    """Schedules drawn per problem, shared by the lists; at least two for each."""
     reuse: int = 1
     """Updates that share their problems, each with draws of its own."""
     mode: str = "conflict"
@@ -60,9 +60,12 @@ class SampleConfig:
     types: int = 0
     """Resources told apart by a one-hot column; 0: by the relation alone."""
     prior: tuple[Mapping[str, float], ...] = ()
-    """Per list, weights of features in the logit at the start; none: all weights are small."""
+    """Per list, weights of features in the logit at the start, 0 where none is given; of no use with other
+    weights to begin with, and so is ``hold_start``."""
     hold_start: tuple[float, ...] = (-3.0,)
     """Per list, the log-odds of holding at the start; as many lists as numbers."""
+    only_winner: bool = False
+    """Whether of several lists only those with the best draw of a problem learn from it."""
     every: int = 100
     """Updates between checkpoints, each with a validation."""
     validation: int = 32
@@ -74,14 +77,17 @@ class SampleConfig:
         self._expect("samples", "a whole number >= 2", lambda x: type(x) is int and x >= 2)
         self._expect("mode", f"one of {', '.join(MODES)}", lambda x: x in MODES)
         self._expect("decay", "linear or constant", lambda x: x in ("linear", "constant"))
-        self._expect("is_standardised", "true or false", lambda x: type(x) is bool)
+        for name in ("is_standardised", "only_winner"):
+            self._expect(name, "true or false", lambda x: type(x) is bool)
         for name in ("least_deviation", "learning_rate", "gradient_clip"):
             self._expect(name, "a number > 0", lambda x: _is_number(x) and x > 0)
         for name in ("logit_norm", "label_weight", "spread"):
             self._expect(name, "a number >= 0", lambda x: _is_number(x) and x >= 0)
         self._expect("heads", "a list of relations", lambda x: isinstance(x, list | tuple))
         self._expect(
-            "sharpness", "a list of numbers > 0", lambda x: x and all(_is_number(f) and f > 0 for f in x)
+            "sharpness",
+            "a list of numbers > 0",
+            lambda x: isinstance(x, list | tuple) and bool(x) and all(_is_number(f) and f > 0 for f in x),
         )
         object.__setattr__(self, "heads", tuple(self.heads))
         object.__setattr__(self, "sharpness", tuple(self.sharpness))
@@ -129,4 +135,5 @@ class SampleConfig:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    """Whether this is a number that a float can hold."""
+    return isinstance(value, int | float) and type(value) is not bool and abs(value) <= sys.float_info.max

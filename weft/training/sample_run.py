@@ -72,6 +72,8 @@ def _recipe(document: Mapping[str, Any], changes: Mapping[str, object]) -> Sampl
     if not isinstance(sources, list) or not sources:
         raise InputError("expected at least one table [[source]]", field="source")
     config = document.get("config", {})
+    if not isinstance(config, dict):
+        raise InputError(f"expected a table, got {config!r:.60}", field="config")
     known = [f.name for f in fields(SampleConfig)]
     for key in (*config, *changes):
         if key not in known:
