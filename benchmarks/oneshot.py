@@ -130,7 +130,7 @@ def _command(options: Options, asked: list[str]) -> str:
     words += [f"--{name} DIR" for name, value in folders.items() if value]
     words += ["--scheduler WEIGHTS"] * bool(options.weights) + ["--quick"] * options.is_quick
     words += ["--rows FILE", "--out docs/results/oneshot.md"]
-    return f"OMP_NUM_THREADS=1 python -m benchmarks oneshot {' '.join(words)}"
+    return f"python -m benchmarks oneshot {' '.join(words)}"
 
 
 def _judge(targets: list[Target], is_quick: bool) -> int:

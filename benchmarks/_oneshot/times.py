@@ -54,7 +54,7 @@ def _sections(options: Options, found: Found) -> list[Section]:
         "its peak memory is that of the whole process."
     )
     headers = ["problem", "cp", "greedy", "S(256)", "peak, GiB"]
-    shown = Code(("OMP_NUM_THREADS=1 python -m benchmarks oneshot --part times",))
+    shown = Code(("python -m benchmarks oneshot --part times",))
     return [
         Section("Time and memory", (shown, Text((note,)), table(headers, rows))),
         *_ratio_section(found),
