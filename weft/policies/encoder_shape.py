@@ -41,6 +41,9 @@ PAPER_RELATIONS = RELATIONS[6:]
 """The seven relations of the one-shot study: every ordered pair is in exactly one."""
 PER_LIST = 2
 """Scores of a task in a list: the priority's logit, and the log-odds of holding."""
+LEAST_ODDS = -2.0
+"""Without a draw a task holds from these log-odds on. One task that lets others pass undoes the holds of all
+behind it, so drawn holds act like a lower limit than even odds."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.policies.checkpoint import Card, card_file, load_policy
 from weft.policies.encoder import Encoder, TaskScores
-from weft.policies.encoder_shape import EncoderShape
+from weft.policies.encoder_shape import LEAST_ODDS, EncoderShape
 from weft.policies.task_view import FEATURES, PAIR_FEATURES, VERSION, TaskView, view_of
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.schedulers.listing import Heft
@@ -303,7 +303,7 @@ class _Ordering:
         decoder = self.decoder
         by_list = self.policy.by_list or len(decoder.a.release) > FRESH_LIMIT
         count = min(len(self.lists), limit.effort or SAMPLES)
-        greedy = [decoder.schedule(one.logit, hold=one.hold > 0) for one in self.lists[:count]]
+        greedy = [decoder.schedule(one.logit, hold=one.hold > LEAST_ODDS) for one in self.lists[:count]]
         best = min(greedy, key=lambda schedule: schedule.makespan)
         state = new_state(seed)
         for k, size in enumerate(_chunks(limit, count)):

@@ -20,7 +20,7 @@ from torch import Tensor
 from weft.errors import WeftError
 from weft.model.graph import Floats
 from weft.policies.checkpoint import Card, Weights
-from weft.policies.encoder_shape import PER_LIST
+from weft.policies.encoder_shape import LEAST_ODDS, PER_LIST
 from weft.policies.task_view import FEATURES, VERSION
 from weft.policies.tensors import Array
 from weft.policies.topoformer import Graphs, LargeGraphs, Topoformer, batch_of
@@ -98,7 +98,7 @@ def greedy(instance: Instance, scores: Scores) -> float:
         nobody = np.zeros(0, np.int64)
         return float(place_all(a, t, order, nobody, scores.bias, True, instance.has_copies))
     pools = pools_of(a)
-    return float(decode_list(pools, new_scratch(pools), scores.logit, scores.hold > 0))
+    return float(decode_list(pools, new_scratch(pools), scores.logit, scores.hold > LEAST_ODDS))
 
 
 # Weigh
