@@ -339,8 +339,8 @@ def _show(rows: Sequence[Row], settings: Settings) -> None:
     mean = _mean([row.gap_percent for row in rows])
     spent = output.duration(sum(row.seconds for row in rows))
     output.say(
-        f"{len(rows)} instance{'s' if len(rows) != 1 else ''}, on average {output.percent(mean)} above the {_gap_to(rows)}, "
-        f"planned in {spent}; {checked} schedules checked"
+        f"{output.count(len(rows), 'instance')}, on average {output.percent(mean)} above the {_gap_to(rows)}, "
+        f"planned in {spent}; {output.count(checked, 'schedule')} checked"
     )
     bad = [row.instance for row in rows if row.valid is False]
     if bad:
