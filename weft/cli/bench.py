@@ -113,6 +113,7 @@ def bench(
     output.check_folder(out)
     chosen = select(suite(name, data), opt.split_names(instances))
     rows = _measured(chosen, settings, opt.split_names(groups), check, out)
+    opt.say_unused(settings.scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
     if as_json:
         output.emit(output.document("bench", seed, result(rows, settings)))
     else:
