@@ -327,7 +327,9 @@ def test_schedulers_lists_a_dispatcher_once_with_its_views(weft: Weft) -> None:
 
 def test_doctor_names_the_pip_line_of_a_missing_extra(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weft.doctor.version_of", lambda package: None)
-    assert "pip install 'weft[plot]'" in weft("doctor").out
+    said = weft("doctor").out
+    assert "pip install 'weft[plot]'" in said
+    assert "in a checkout: '.[plot]' in place of 'weft[plot]'" in said
 
 
 def test_doctor_compile_warms_every_planner_without_extras(weft: Weft) -> None:

@@ -52,6 +52,37 @@ def test_schedule_says_that_a_weights_file_is_not_there(capsys: pytest.CaptureFi
     assert "nowhere" in capsys.readouterr().err
 
 
+def test_schedule_searches_from_the_weights_named(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    card = saved_policy(tmp_path)
+    drawn = made(capsys, "schedule", *EXAMPLE, "-s", str(card), "--effort", "8")
+    found = made(capsys, "schedule", *EXAMPLE, "-s", f"{card}+search", "--effort", "64")
+    assert str(found["note"]).startswith("small, best of 8")
+    assert found["valid"] and found["makespan"] <= drawn["makespan"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("suffix", ["", "+search"])
+def test_schedule_says_what_may_follow_a_run(
+    suffix: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shops").mkdir()
+    assert main(["schedule", *EXAMPLE, "-s", f"shops@frist{suffix}"]) == 2
+    assert "expected shops@best or shops@last, got @frist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--samples", "--effort", "--budget"])
+def test_schedule_says_that_a_planner_uses_no_limit(option: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["schedule", *EXAMPLE, "-s", "heft", option, "9"]) == 0
+    said = capsys.readouterr().err
+    assert f"heft makes one plan and neither draws nor searches: {option} changes nothing" in said
+
+
+@pytest.mark.parametrize("name", ["oneshot", "jobshop-oneshot", "perturbed"])
+def test_schedule_says_nothing_of_a_limit_that_is_used(name: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["schedule", *EXAMPLE, "-s", name, "--samples", "9"]) == 0
+    assert "changes nothing" not in capsys.readouterr().err
+
+
 def rewritten(card: Path, **changes: object) -> None:
     card.write_text(json.dumps(json.loads(card.read_text()) | changes))
 

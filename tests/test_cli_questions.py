@@ -151,6 +151,14 @@ def test_bench_table_says_what_the_gap_is_to(weft: Weft) -> None:
     assert "2 schedules checked" in ran.out
 
 
+def test_bench_of_one_instance_counts_in_the_singular(weft: Weft) -> None:
+    assert "; 1 schedule checked" in weft(*TWO, "--groups", "20x15").out
+
+
+def test_bench_says_that_a_planner_uses_no_limit(weft: Weft) -> None:
+    assert "heft makes one plan" in weft(*TWO, "--samples", "4").err
+
+
 def test_bench_groups_leaves_out_the_others(weft: Weft) -> None:
     rows = weft(*TWO, "--groups", "20x15", "--json").json["rows"]
     assert [row["instance"] for row in rows] == ["ta11"]

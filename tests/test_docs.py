@@ -16,6 +16,7 @@ from weft.cli.app import app
 from weft.evaluation.report.claims import read_claims
 from weft.evaluation.report.markdown import plain
 from weft.io.clusters import builtin_clusters
+from weft.io.files import read_graph
 from weft.io.formats import FORMATS
 from weft.model.schedule import Schedule
 from weft.model.validate import RULES
@@ -68,6 +69,13 @@ def test_page_python_blocks_run(page: Path, example_folder: Path):
     namespace: dict[str, object] = {"__name__": page.stem}
     for code in blocks(page, "python"):
         exec(compile(code, page.name, "exec"), namespace)
+
+
+def test_files_page_graph_is_read(tmp_path: Path):
+    example = next(code for code in blocks(ROOT / "docs" / "files.md", "toml") if "[[tasks]]" in code)
+    file = tmp_path / "example.toml"
+    file.write_text(example, "utf-8")
+    assert read_graph(file).num_edges == 3
 
 
 @every_page

@@ -126,6 +126,8 @@ PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
 WAIT = "+wait"
 """Suffix of a dispatcher of queues that waits where it would idle."""
+SEARCH = "+search"
+"""Suffix of weights or a run whose best draw is improved by search."""
 VARIANTS = {
     f"NAME{WAIT}": f"a dispatcher that acts on {QUEUES} and waits for the next event where NAME idles",
     f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
@@ -168,23 +170,42 @@ def is_weights(name: str) -> bool:
 
 
 def planner(name: str) -> Planner:
-    """The planner of this name; a TOML file is a mix of rules, weights or a run plan in one shot."""
+    """The planner of this name; a TOML file is a mix of rules, weights or a run plan in one shot.
+
+    ``RUN@best+search`` improves the best draw of these weights by search.
+    """
     if name.endswith(".toml"):
         rules = importlib.import_module("weft.schedulers.rules")
         mixed: Planner = rules.Rule(rules.read_mix(name))
         return mixed
-    weights = policy_file(name) or (name if is_weights(name) else None)
+    base = name.removesuffix(SEARCH)
+    weights = policy_file(base) or (base if is_weights(base) else None)
     if weights is not None:
-        learned: Planner = importlib.import_module("weft.policies.oneshot").OneShot(weights)
+        oneshot = importlib.import_module("weft.policies.oneshot")
+        learned: Planner = (oneshot.OneShot if base == name else oneshot.OneShotSearch)(weights)
         return learned
     if name not in PLANNERS:
-        close = difflib.get_close_matches(name, PLANNERS, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"no planner {name!r}{hint} (weft schedulers lists them)", field="scheduler")
+        raise _unknown("planner", name, difflib.get_close_matches(name, PLANNERS, 1))
     entry = PLANNERS[name]
     module, _, attribute = entry.target.partition(":")
     found: Planner = getattr(importlib.import_module(module), attribute)(*map(planner, entry.uses))
     return found
+
+
+def is_limited(name: str) -> bool:
+    """Whether a planner of this name goes on until its budget or effort is spent."""
+    base = name.removesuffix(SEARCH)
+    is_learned = policy_file(base) is not None or is_weights(base) or base == "oneshot"
+    return is_learned or (name in PLANNERS and PLANNERS[name].is_search)
+
+
+def _unknown(role: str, name: str, close: list[str]) -> InputError:
+    """The error for a name nobody has; of a run that exists, only what comes after the @ is wrong."""
+    run, _, which = name.removesuffix(SEARCH).rpartition("@")
+    if run and os.path.isdir(run):
+        return InputError(f"expected {run}@best or {run}@last, got @{which}", field="scheduler")
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return InputError(f"no {role} {name!r}{hint} (weft schedulers lists them)", field="scheduler")
 
 
 def dispatcher(name: str) -> Dispatcher:
@@ -230,8 +251,7 @@ def _in_view(name: str, base: str, view: str) -> Any:
     close = difflib.get_close_matches(
         base.partition("+")[0], [one for one in DISPATCHERS if _is_in(view, one)], 1
     )
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"no dispatcher {name!r}{hint} (weft schedulers lists them)", field="scheduler")
+    raise _unknown("dispatcher", name, close)
 
 
 def dispatcher_for(name: str, problem: Problem) -> Dispatcher | TaskDispatcher:

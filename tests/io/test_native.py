@@ -53,6 +53,34 @@ COLUMNS = (
 )
 
 
+def test_graph_takes_sizes_with_units():
+    document = {
+        "tasks": [
+            {"name": "a", "work": 1, "memory": "2 GB"},
+            {"name": "b", "work": 1, "after": {"a": "100 MB"}},
+            {"name": "c", "work": 1, "after": {"a": 5, "b": "0 B"}},
+        ],
+        "edges": [],
+    }
+    graph = graph_from_document(document)
+    assert graph.memory.tolist() == [2e9, 0.0, 0.0]
+    assert graph.data.tolist() == [1e8, 5.0, 0.0]
+
+
+def test_graph_joins_edges_and_after():
+    document = {
+        "tasks": [
+            {"name": "a", "work": 1},
+            {"name": "b", "work": 1},
+            {"name": "c", "work": 1, "after": ["b"]},
+        ],
+        "edges": [{"source": "a", "target": "b", "data": "1 KiB"}],
+    }
+    graph = graph_from_document(document)
+    assert list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)) == [(0, 1), (1, 2)]
+    assert graph.data.tolist() == [1024.0, 0.0]
+
+
 def assert_same(again: TaskGraph, graph: TaskGraph) -> None:
     assert (again.names, again.classes, again.resources) == (graph.names, graph.classes, graph.resources)
     assert [again.kinds[k] for k in again.kind] == [graph.kinds[k] for k in graph.kind]

@@ -39,6 +39,11 @@ def test_written_documents_follow_their_schemas(problem: Problem):
         validator("graph").validate(graph_document(job.graph))
 
 
+def test_graph_schema_takes_sizes_with_units():
+    tasks = [{"name": "a", "work": 1, "memory": "2 GB"}, {"name": "b", "work": 1, "after": {"a": "1 MB"}}]
+    validator("graph").validate({"tasks": tasks, "edges": []})
+
+
 def test_written_schedules_follow_their_schema(fork_problem: Problem):
     plan = Schedule(fork_problem, [0, 1, 2], [0, 0, 1], [0.0, 1.0, 101.0], [1.0, 11.0, 111.0])
     validator("schedule").validate(schedule_document(plan, valid=True))

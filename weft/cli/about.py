@@ -77,9 +77,13 @@ def _show_versions() -> None:
     table = output.table(["part", "version", "for"])
     for name, version in diagnosis.versions().items():
         table.add_row(name, version or "missing", "")
-    for extra in diagnosis.extras():
+    extras = diagnosis.extras()
+    for extra in extras:
         table.add_row(extra.package, extra.version or f"not installed: {extra.install}", extra.purpose)
     output.show(table)
+    missing = next((extra.name for extra in extras if extra.version is None), None)
+    if missing is not None:
+        output.say(f"in a checkout: '.[{missing}]' in place of 'weft[{missing}]'")
     output.say("")
 
 

@@ -113,6 +113,7 @@ def bench(
     output.check_folder(out)
     chosen = select(suite(name, data), opt.split_names(instances))
     rows = _measured(chosen, settings, opt.split_names(groups), check, out)
+    opt.say_unused(settings.scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
     if as_json:
         output.emit(output.document("bench", seed, result(rows, settings)))
     else:
@@ -339,8 +340,8 @@ def _show(rows: Sequence[Row], settings: Settings) -> None:
     mean = _mean([row.gap_percent for row in rows])
     spent = output.duration(sum(row.seconds for row in rows))
     output.say(
-        f"{len(rows)} instance{'s' if len(rows) != 1 else ''}, on average {output.percent(mean)} above the {_gap_to(rows)}, "
-        f"planned in {spent}; {checked} schedules checked"
+        f"{output.count(len(rows), 'instance')}, on average {output.percent(mean)} above the {_gap_to(rows)}, "
+        f"planned in {spent}; {output.count(checked, 'schedule')} checked"
     )
     bad = [row.instance for row in rows if row.valid is False]
     if bad:

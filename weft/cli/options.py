@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,7 @@ Effort = Annotated[
 ]
 Samples = Annotated[
     int | None,
-    typer.Option("--samples", metavar="N", min=1, help="Schedules to draw; the same as --effort."),
+    typer.Option("--samples", metavar="N", min=1, help="Schedules that oneshot draws; the same as --effort."),
 ]
 MOST_SEED = 2**63 - 1
 Seed = Annotated[
@@ -63,6 +64,16 @@ def efforts(effort: int | None, samples: int | None) -> int | None:
     if effort is not None and samples is not None:
         raise InputError("give --samples or --effort, not both", field="--samples")
     return samples if effort is None else effort
+
+
+def say_unused(scheduler: str, limits: Mapping[str, object]) -> None:
+    """Say which of the limits given does nothing, where a planner makes one plan and is done."""
+    from weft import catalog
+
+    given = [option for option, value in limits.items() if value is not None]
+    if given and not catalog.is_limited(scheduler):
+        name = output.safe(scheduler)
+        output.note(f"{name} makes one plan and neither draws nor searches: {given[0]} changes nothing")
 
 
 def check_chart(path: Path | None, field: str, what: str = "a Gantt chart") -> None:

@@ -80,8 +80,9 @@ def schedule(
     output.check_folder(out)
     output.check_folder(gantt)
     opt.check_chart(gantt, "--gantt")
-    effort = opt.efforts(effort, samples)
-    result = make(load(file, cluster, ccr, copies), scheduler, seed, seconds, effort)
+    evaluations = opt.efforts(effort, samples)
+    result = make(load(file, cluster, ccr, copies), scheduler, seed, seconds, evaluations)
+    opt.say_unused(scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
     valid = is_valid(result.schedule)
     if out is not None:
         write_schedule(result, out, valid=valid)

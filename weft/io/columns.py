@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.io.sources import shown
+from weft.io.units import parse_size
 from weft.model.graph import Floats, Ints, Ints32
 
 Row = Mapping[str, Any]
@@ -111,11 +112,30 @@ def whole_numbers(values: Sequence[object], where: str, key: str, *, low: int | 
     return column.astype(np.int64)
 
 
-def texts(values: Sequence[object], where: str, key: str) -> list[str]:
-    """Non-empty texts."""
-    for row, value in enumerate(values):
+def sizes(values: Sequence[object], where: str, key: str, *, rows: Sequence[int] | None = None) -> Floats:
+    """Bytes from 0 on, as numbers or as texts with a unit; ``rows`` as for ``numbers``."""
+    if str in set(map(type, values)):
+        places = range(len(values)) if rows is None else rows
+        values = [
+            _size(value, f"{where}[{row}].{key}") if type(value) is str else value
+            for row, value in zip(places, values, strict=True)
+        ]
+    return numbers(values, where, key, rows=rows)
+
+
+def _size(text: str, field: str) -> float:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise InputError(str(error), field=field) from None
+
+
+def texts(values: Sequence[object], where: str, key: str, *, rows: Sequence[int] | None = None) -> list[str]:
+    """Non-empty texts; ``rows`` as for ``numbers``."""
+    for at, value in enumerate(values):
         if type(value) is not str or not value:
             got = "nothing" if value is None else shown(value)
+            row = at if rows is None else rows[at]
             raise InputError(f"expected a text, got {got}", field=f"{where}[{row}].{key}")
     return values  # type: ignore[return-value]
 

@@ -15,6 +15,7 @@ from weft.io.columns import (
     numbers,
     refuse_unknown,
     rows_of,
+    sizes,
     texts,
     unknown_key,
     whole_numbers,
@@ -42,7 +43,7 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
     kinds, kind = codes(texts([row.get("kind", "task") for row in tasks], "tasks", "kind"))
     classes, times = _map_columns(tasks, "times", np.nan)
     resources, demands = _map_columns(tasks, "demands", 0.0)
-    edges = _edge_columns(_all_edges(document, tasks), index)
+    edges = _edge_columns(document, tasks, index)
     return TaskGraph(
         _work(tasks),
         **edges,
@@ -52,7 +53,7 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
         classes=classes,
         times=times,
         slots=whole_numbers([row.get("slots", 1) for row in tasks], "tasks", "slots", low=1),
-        memory=numbers([row.get("memory", 0) for row in tasks], "tasks", "memory"),
+        memory=sizes([row.get("memory", 0) for row in tasks], "tasks", "memory"),
         resources=resources,
         demands=demands,
         curves=_curves(document),
@@ -117,38 +118,48 @@ def _curves(document: Row) -> Floats | None:
     return np.array([numbers(row, f"curves[{k}]", "rate") for k, row in enumerate(curves)])
 
 
-def _all_edges(document: Row, tasks: Sequence[Row]) -> list[dict[str, Any]]:
-    """The ``edges`` rows, then those of ``after`` (names, or names with bytes)."""
+def _edge_columns(document: Row, tasks: Sequence[Row], index: dict[str, int]) -> dict[str, Any]:
+    """The ``edges`` rows, then those of ``after`` inside the tasks."""
     edges = rows_of(document, "edges", required=False)
     refuse_unknown(edges, _EDGE_KEYS, "edges")
-    inside = [(i, row["name"], row["after"]) for i, row in enumerate(tasks) if "after" in row]
-    if not inside:
-        return edges
-    edges = list(edges)
-    for i, name, after in inside:
-        if isinstance(after, dict):
-            edges += [{"source": parent, "target": name, "data": data} for parent, data in after.items()]
-        elif isinstance(after, list):
-            edges += [{"source": parent, "target": name} for parent in after]
-        else:
-            raise InputError(f"expected task names, got {shown(after)}", field=f"tasks[{i}].after")
-    return edges
-
-
-def _edge_columns(edges: Sequence[Row], index: dict[str, int]) -> dict[str, Any]:
-    ends = {}
-    for key in ("source", "target"):
-        values = texts([row.get(key) for row in edges], "edges", key)
-        ends[f"{key}s"] = [index.get(value, -1) for value in values]
-        if -1 in ends[f"{key}s"]:
-            bad = ends[f"{key}s"].index(-1)
-            raise InputError(f"names an unknown task {shown(values[bad])}", field=f"edges[{bad}].{key}")
+    sources, targets, data = _after_columns(tasks, index)
+    probability = numbers([row.get("probability", 1) for row in edges], "edges", "probability")
+    branch = whole_numbers([row.get("branch", ALWAYS) for row in edges], "edges", "branch", low=ALWAYS)
     return {
-        **ends,
-        "data": numbers([row.get("data", 0) for row in edges], "edges", "data"),
-        "probability": numbers([row.get("probability", 1) for row in edges], "edges", "probability"),
-        "branch": whole_numbers([row.get("branch", ALWAYS) for row in edges], "edges", "branch", low=ALWAYS),
+        "sources": _known([row.get("source") for row in edges], index, "edges", "source") + sources,
+        "targets": _known([row.get("target") for row in edges], index, "edges", "target") + targets,
+        "data": np.append(sizes([row.get("data", 0) for row in edges], "edges", "data"), data),
+        "probability": np.append(probability, np.ones(len(sources))),
+        "branch": np.append(branch, np.full(len(sources), ALWAYS)),
     }
+
+
+def _after_columns(tasks: Sequence[Row], index: dict[str, int]) -> tuple[list[int], list[int], Floats]:
+    """Sources, targets and bytes of the edges that ``after`` gives: names, or names with bytes."""
+    targets: list[int] = []
+    parents: list[object] = []
+    data: list[object] = []
+    for i, row in enumerate(tasks):
+        after = row.get("after", [])
+        if not isinstance(after, dict | list):
+            raise InputError(f"expected task names, got {shown(after)}", field=f"tasks[{i}].after")
+        targets += [i] * len(after)
+        parents += after
+        data += after.values() if isinstance(after, dict) else [0] * len(after)
+    sources = _known(parents, index, "tasks", "after", targets)
+    return sources, targets, sizes(data, "tasks", "after", rows=targets)
+
+
+def _known(
+    values: Sequence[object], index: dict[str, int], where: str, key: str, rows: Sequence[int] | None = None
+) -> list[int]:
+    """The tasks of these names."""
+    found = [index.get(name, -1) for name in texts(values, where, key, rows=rows)]
+    if -1 in found:
+        at = found.index(-1)
+        row = at if rows is None else rows[at]
+        raise InputError(f"names an unknown task {shown(values[at])}", field=f"{where}[{row}].{key}")
+    return found
 
 
 def graph_document(graph: TaskGraph) -> dict[str, Any]:

@@ -24,6 +24,11 @@ def parse_bytes(value: object) -> float:
     return _parse(value, _BYTES, "a size such as '16 GB' or a number of bytes", low=0.0, infinite=True)
 
 
+def parse_size(value: object) -> float:
+    """Bytes that a task or an edge has: ``"16 GB"`` or a plain number; must be >= 0 and finite."""
+    return _parse(value, _BYTES, "a size such as '16 GB' or a number of bytes", low=-0.0, infinite=False)
+
+
 def parse_bandwidth(value: object) -> float:
     """Bytes per second from ``"1 GB/s"``, ``"10 Gbit/s"``, a plain number, or ``"infinite"``; must be > 0."""
     expected = "a bandwidth such as '1 GB/s', '10 Gbit/s' or a number of bytes per second"
