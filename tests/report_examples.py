@@ -108,3 +108,12 @@ def write_run(folder: Path, rows: Sequence[Mapping[str, object]], recipe: str = 
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder
+
+
+def write_oneshot_run(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """The run folder of a one-shot planner that draws 128 schedules per update."""
+    write_run(folder, rows, "oneshot-jobshop")
+    config = json.loads((folder / "config.json").read_text())
+    more = {"algorithm": "oneshot", "config": {"groups": 2, "graphs": 8, "samples": 8}}
+    (folder / "config.json").write_text(json.dumps(config | more))
+    return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -240,3 +241,15 @@ def test_train_dry_run_shows_the_recipe(capsys: pytest.CaptureFixture[str]):
 def test_evaluate_refuses_a_planner_for_a_stream(capsys: pytest.CaptureFixture[str]):
     assert main(["evaluate", "conditional", "-s", "jobshop-oneshot", "--seeds", "1"]) == 2
     assert "plans whole graphs: it is no dispatcher" in capsys.readouterr().err
+
+
+def test_train_says_percentages_above_the_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    sets = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
+    assert main(["train", "oneshot-jobshop-quick", *sets, "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr()
+    percents = r"greedy \d+\.\d %, best of 16 \d+\.\d % above the bound"
+    assert re.search(rf"run: 16 schedules in .*, best policy in validation: {percents}\n", said.out)
+    assert re.search(
+        rf"16 of 16 schedules, drawn \d+\.\d % above the bound, validation: {percents}", said.err
+    )
+    assert "reward" not in said.out + said.err

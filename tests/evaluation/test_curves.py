@@ -143,3 +143,57 @@ def test_findings_of_a_curve_that_still_falls_say_not_yet(tmp_path: Path):
     found = findings(read_curve(write_run(tmp_path / "run", [50.0 - 5.0 * k for k in range(12)])))
     assert found.converged == (None,)
     assert "not yet, the last judgements differ by more" in str(found)
+
+
+def write_oneshot(folder: Path, percents: Sequence[float]) -> Path:
+    """A run of a one-shot planner, judged after every second update; the best of 16 is a point better."""
+    folder.mkdir(parents=True)
+    rows: list[dict[str, float]] = []
+    for k, percent in enumerate(percents, start=1):
+        rows.append({"update": 2 * k - 1, "drawn_percent": 50.0})
+        rows.append({"update": 2 * k, "greedy_percent": percent, "best_of_16_percent": percent - 1.0})
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+def test_curve_of_a_one_shot_planner_is_over_updates(tmp_path: Path):
+    curve = read_curve(write_oneshot(tmp_path / "shops", (30.0, 20.0, 25.0)))
+    assert curve.is_oneshot and curve.samples.tolist() == [2, 4, 6]
+    assert curve.columns["best_of_16_percent"].tolist() == [[29.0, 19.0, 24.0]]
+
+
+def test_findings_of_a_one_shot_planner_say_first_last_and_best(tmp_path: Path):
+    found = str(findings(read_curve(write_oneshot(tmp_path / "shops", (30.0, 20.0, 25.0)))))
+    assert found == (
+        "shops: 1 training seed\n"
+        "  greedy, above the bound: +30.0 % after 2 updates, +25.0 % after 6 updates, at best +20.0 %\n"
+        "  best of 16, above the bound: +29.0 % after 2 updates, +24.0 % after 6 updates, at best +19.0 %"
+    )
+
+
+def test_findings_of_one_shot_planners_are_means_over_seeds(tmp_path: Path):
+    write_oneshot(tmp_path / "seed-1", (30.0, 20.0, 24.0))
+    write_oneshot(tmp_path / "seed-2", (40.0, 30.0, 26.0))
+    greedy = findings(read_curve(tmp_path)).courses[0]
+    assert (greedy.first.mean, greedy.last.mean, greedy.best.mean) == (35.0, 25.0, 23.0)
+    assert greedy.last.low is not None
+
+
+def test_verb_shows_and_draws_one_shot_planners(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = write_oneshot(tmp_path / "shops", (30.0, 20.0))
+    assert main(["curves", str(run), "--plot", str(tmp_path / "c.svg"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [course["said"] for course in document["curves"][0]["courses"]] == ["greedy", "best of 16"]
+    assert (tmp_path / "c.svg").stat().st_size > 1000
+
+
+def test_figure_of_both_kinds_of_runs_is_refused(tmp_path: Path):
+    both = [write_oneshot(tmp_path / "shops", (30.0,)), write_run(tmp_path / "run", FALLING)]
+    with pytest.raises(InputError, match=r"expected runs of one kind in a figure, got one-shot .*shops"):
+        draw_curves([read_curve(run) for run in both], tmp_path / "c.svg")
+
+
+def test_one_shot_planner_is_no_specialist(tmp_path: Path):
+    curve = read_curve(write_oneshot(tmp_path / "shops", (30.0,)))
+    with pytest.raises(InputError, match=r"expected a specialist of one p\(c\).* got p\(c\) = none"):
+        catching(curve, curve)

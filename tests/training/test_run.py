@@ -167,7 +167,7 @@ def test_run_finished_is_left_as_it_is(tmp_path: Path, straight: dict[str, objec
 
 def test_run_is_not_overwritten_unless_resumed(tmp_path: Path):
     walk(tmp_path)
-    with pytest.raises(InputError, match="holds a run: resume it, or choose another folder"):
+    with pytest.raises(InputError, match="holds a run: go on with it by --resume, or choose another folder"):
         walk(tmp_path, is_resumed=False)
 
 
@@ -183,6 +183,7 @@ def test_run_refuses_to_resume_another_configuration(tmp_path: Path):
     with pytest.raises(InputError) as error, open_run(tmp_path, other, is_resumed=True):
         pass
     assert "config: step: the run has 0.5, asked for 0.25" in str(error.value)
+    assert f"begin a new run with its weights: --from {tmp_path}@last --out NEW" in str(error.value)
 
 
 def test_run_is_held_by_one_process(tmp_path: Path):

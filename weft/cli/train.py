@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from weft.cli import output
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.training.metrics import Row
     from weft.training.recipes import Recipe
     from weft.training.run import Outcome, Progress
     from weft.training.sample_run import SampleRecipe
@@ -115,7 +117,7 @@ def _trained(
             is_resumed=resume,
             threads=threads or 1,
             has_tensorboard=tensorboard,
-            on_progress=_Reporter(),
+            on_progress=_Reporter("samples", _reward),
             on_notice=output.note,
         )
     return sample_run.train(
@@ -127,7 +129,7 @@ def _trained(
         is_resumed=resume,
         threads=threads,
         has_tensorboard=tensorboard,
-        on_progress=_Reporter(),
+        on_progress=_Reporter("schedules", _Above()),
         on_notice=output.note,
     )
 
@@ -168,13 +170,15 @@ def _train_group(
 
 def _show(found: Outcome, recipe: Recipe | SampleRecipe) -> None:
     from weft.training.recipes import Recipe
+    from weft.training.sample_run import best_in_words
 
     took = f"{output.duration(found.seconds)} ({output.duration(found.cpu_seconds)} of processor time)"
+    if not isinstance(recipe, Recipe):
+        output.say(f"{found.run}: {found.samples:,} schedules in {took}{best_in_words(found)}")
+        return
     best = ""
-    if found.best is not None and isinstance(recipe, Recipe):
+    if found.best is not None:
         best = f", best policy {-found.best:+.2f} % against the best rules in validation"
-    elif found.best is not None:
-        best = f", best mean reward {output.number(found.best)}"
     output.say(f"{found.run}: {found.samples:,} samples in {took}{best}")
 
 
@@ -186,23 +190,42 @@ def _describe(recipe: dict[str, object], seed: int, as_json: bool) -> None:
         output.say(f"{key}: {value}")
 
 
+def _reward(row: Row) -> str:
+    return f"mean reward {row.get('mean_reward'):.5g}"
+
+
+class _Above:
+    """How far above the bound the schedules drawn last are, and those of the last validation."""
+
+    def __init__(self) -> None:
+        self._validation = ""
+
+    def __call__(self, row: Row) -> str:
+        from weft.training.sample_run import validation_in_words
+
+        found = validation_in_words(row)
+        self._validation = f", validation: {found}" if found else self._validation
+        return f"drawn {row.get('drawn_percent'):.1f} % above the bound{self._validation}"
+
+
 class _Reporter:
-    """A line on stderr every few seconds."""
+    """A line on stderr every few seconds; ``say`` puts every row of metrics in words."""
 
     every = 5.0
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str, say: Callable[[Row], str]) -> None:
+        self._unit, self._say = unit, say
         self._next = 0.0
 
     def __call__(self, progress: Progress) -> None:
+        said = self._say(progress.row)
         now = time.monotonic()
         if now < self._next and progress.update < progress.num_updates:
             return
         self._next = now + self.every
         left = f", {output.duration(progress.seconds_left)} left" if progress.seconds_left else ""
         print(
-            f"{progress.samples:>12,} of {progress.num_samples:,} samples, "
-            f"mean reward {progress.row.get('mean_reward'):.5g}{left}",
+            f"{progress.samples:>12,} of {progress.num_samples:,} {self._unit}, {said}{left}",
             file=sys.stderr,
             flush=True,
         )

@@ -1,12 +1,13 @@
 """Learning curves of training runs: what their metrics say, in numbers, in words and as a picture.
 
 A curve is one run, or a folder of runs that differ in their seed. Reads ``metrics.jsonl``, which the
-training wrote; job times are those of the validation streams.
+training wrote; job times are those of the validation streams. Dispatchers are judged after so many samples,
+one-shot planners after so many updates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 from weft.errors import InputError
 from weft.evaluation.milestones import LAST, final, from_where, is_passed, is_settled
 from weft.evaluation.statistics.distributions import t_quantile
-from weft.io.runs import METRICS, read_metrics, run_folders
+from weft.io.runs import METRICS, VALIDATED, read_metrics, run_folders
 from weft.model.graph import Bools, Floats, Ints
 
 
@@ -25,13 +26,18 @@ class Curve:
 
     name: str
     runs: tuple[str, ...]
-    samples: Ints  # (num_judgements,)
+    samples: Ints  # (num_judgements,) updates where it is of a one-shot planner
     columns: dict[str, Floats]
     """Name of a metric -> (num_runs, num_judgements)."""
 
     def final(self, column: str) -> Floats:
         """Final value (num_runs,) of a metric."""
         return final(self.columns[column])
+
+    @property
+    def is_oneshot(self) -> bool:
+        """Whether it is of a one-shot planner, and so over updates."""
+        return all(name in self.columns for name in VALIDATED)
 
     @property
     def points(self) -> tuple[str, ...]:
@@ -48,22 +54,33 @@ def read_curve(folder: str | Path) -> Curve:
         raise InputError("expected a run, or runs in folders seed-1, seed-2, ...", file=str(folder))
     common = [n for n in judged[0] if all(n in other for other in judged)]
     if not common:
-        raise InputError("expected a judgement of every run after the same samples", file=str(folder))
+        raise InputError(
+            "expected a judgement of every run after the same samples or updates", file=str(folder)
+        )
     names = [key for key in judged[0][common[0]] if all(key in rows[n] for rows in judged for n in common)]
     columns = {key: np.array([[rows[n][key] for n in common] for rows in judged]) for key in names}
     return Curve(path.name, tuple(run.name for run in runs), np.array(common, np.int64), columns)
 
 
 def _judgements(run: Path) -> dict[int, dict[str, float]]:
-    """Samples -> the numbers of each row that has a judgement."""
+    """Samples, or updates -> the numbers of each row that has a judgement."""
     found = {}
     for line, row in enumerate(read_metrics(run), start=1):
-        if "envelope_percent" in row or any(key.startswith("jct_") for key in row):
+        count = _counted_by(row)
+        if count is not None:
             numbers = {key: value for key, value in row.items() if isinstance(value, int | float)}
-            if "samples" not in numbers:
-                raise InputError("expected a number", file=str(run / METRICS), field="samples", line=line)
-            found[int(numbers["samples"])] = numbers
+            if count not in numbers:
+                raise InputError("expected a number", file=str(run / METRICS), field=count, line=line)
+            found[int(numbers[count])] = numbers
     return found
+
+
+def _counted_by(row: Mapping[str, object]) -> str | None:
+    """The column that says when a row was judged; None where it was not."""
+    if any(name in row for name in VALIDATED):
+        return "update"
+    is_judged = "envelope_percent" in row or any(key.startswith("jct_") for key in row)
+    return "samples" if is_judged else None
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,36 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Course:
+    """How a figure of one-shot planners went: percent above the bound, over training seeds."""
+
+    said: str
+    first: Spread
+    first_update: int
+    last: Spread
+    last_update: int
+    best: Spread
+    """Over the seeds, the lowest of each."""
+
+    @classmethod
+    def of(cls, curve: Curve, column: str) -> Course:
+        """The course of one column of a curve."""
+        values, updates = curve.columns[column], curve.samples
+        first, last, best = (Spread.of(one) for one in (values[:, 0], values[:, -1], values.min(1)))
+        return cls(VALIDATED[column], first, int(updates[0]), last, int(updates[-1]), best)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.said}, above the bound: {self.first} after {_updates(self.first_update)}, "
+            f"{self.last} after {_updates(self.last_update)}, at best {self.best}"
+        )
+
+
+def _updates(number: int) -> str:
+    return f"{number:,} update{'' if number == 1 else 's'}"
+
+
+@dataclass(frozen=True)
 class Findings:
     """What a curve says; numbers of samples are per run, None where it never happened."""
 
@@ -107,6 +154,8 @@ class Findings:
     envelope: Spread | None
     """Final percent above the best of heavy-last-1, -3 and -5."""
     num_judgements: int = 0
+    courses: tuple[Course, ...] = ()
+    """Of one-shot planners alone: greedy, and best of 16."""
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.num_runs} training seed{'' if self.num_runs == 1 else 's'}"]
@@ -119,6 +168,7 @@ class Findings:
             lines.append(f"  in the end {self.baselines} against the best of those three")
         if self.envelope is not None:
             lines.append(f"  in the end {self.envelope} against the best of heavy-last-1, -3, -5")
+        lines += [f"  {course}" for course in self.courses]
         return "\n".join(lines)
 
     def _where_settled(self) -> str:
@@ -141,6 +191,9 @@ def _after(samples: Sequence[int | None]) -> str:
 
 def findings(curve: Curve) -> Findings:
     """What a curve says about passing the baselines and converging."""
+    if curve.is_oneshot:
+        courses = tuple(Course.of(curve, column) for column in VALIDATED)
+        return Findings(curve.name, len(curve.runs), (), (), (), None, None, len(curve.samples), courses)
     if "baselines_percent" not in curve.columns:
         has_envelope = "envelope_percent" in curve.columns
         envelope = Spread.of(curve.final("envelope_percent")) if has_envelope else None
@@ -194,7 +247,7 @@ def catching(tuned: Curve, specialist: Curve, within_percent: float = 1.0) -> Ca
     if not shared or len(specialist.points) != 1:
         raise InputError(
             f"expected a specialist of one p(c) at which {tuned.name} is judged too, got p(c) = "
-            f"{', '.join(specialist.points)}",
+            f"{', '.join(specialist.points) or 'none'}",
             field="specialist",
         )
     column = f"jct_{shared[0]}"

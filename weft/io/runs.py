@@ -9,6 +9,8 @@ from weft.errors import InputError
 from weft.io.sources import read_bytes
 
 CONFIG, METRICS = "config.json", "metrics.jsonl"
+VALIDATED = {"greedy_percent": "greedy", "best_of_16_percent": "best of 16"}
+"""Columns of one-shot planners with the validated makespan above the bound, in percent -> how it was drawn."""
 
 
 def run_folders(folder: Path) -> list[Path]:

@@ -166,11 +166,12 @@ def _prepare(path: Path, spec: Spec, *, is_resumed: bool, notice: Notice) -> Non
         write_atomic(f"{json.dumps(document, indent=2)}\n".encode(), target)
         return
     if not is_resumed:
-        raise InputError("holds a run: resume it, or choose another folder", file=str(path))
+        raise InputError("holds a run: go on with it by --resume, or choose another folder", file=str(path))
     stored = _read_config(target)
     for key, value in wanted.items():
         if stored.get(key) != value:
-            raise InputError(_difference(stored.get(key), value), file=str(target), field=key)
+            advice = f"ask for the same, or begin a new run with its weights: --from {path}@last --out NEW"
+            raise InputError(f"{_difference(stored.get(key), value)}; {advice}", file=str(target), field=key)
     if stored.get("versions") != versions():
         notice(f"{target} was written with other versions: the resumed run need not be byte-equal")
 

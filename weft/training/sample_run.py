@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError, MissingExtra, exit_code_of
-from weft.policies.checkpoint import Card
+from weft.io.runs import VALIDATED
+from weft.policies.checkpoint import Card, read_card
 from weft.policies.task_view import FEATURES, VERSION
 from weft.scenarios.settings import parse_assignments
 from weft.training.instances import Source
 from weft.training.metrics import require_tensorboard
 from weft.training.recipes import SCHEMA, read_document
-from weft.training.run import Outcome, Progress, Spec, open_run
+from weft.training.run import BEST, Outcome, Progress, Spec, open_run
 from weft.training.sample_config import SampleConfig
 from weft.training.starting import starting_weights
 
@@ -138,6 +139,23 @@ def train(
             learner.close()
 
 
+# In words
+
+
+def validation_in_words(row: Mapping[str, object]) -> str:
+    """``greedy 26.7 %, best of 16 24.1 % above the bound``; empty where nothing was validated."""
+    found = {said: row.get(name) for name, said in VALIDATED.items()}
+    parts = [f"{said} {value:.1f} %" for said, value in found.items() if isinstance(value, float)]
+    return f"{', '.join(parts)} above the bound" if parts else ""
+
+
+def best_in_words(found: Outcome) -> str:
+    """What the best policy of a run reached in validation; empty where there is none."""
+    if found.best is None:
+        return ""
+    return f", best policy in validation: {validation_in_words(read_card(Path(found.run) / BEST).training)}"
+
+
 # Without the command line's packages
 
 
@@ -190,7 +208,7 @@ def _train(asked: argparse.Namespace) -> None:
         on_progress=_Report(),
         on_notice=print,
     )
-    print(f"{found.run}: {found.samples} schedules in {found.seconds:.0f} s, best {found.best}")
+    print(f"{found.run}: {found.samples} schedules in {found.seconds:.0f} s{best_in_words(found)}")
 
 
 if __name__ == "__main__":

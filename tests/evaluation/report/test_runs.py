@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from report_examples import write_run
+from report_examples import write_oneshot_run, write_run
 
 from weft.errors import InputError
 from weft.evaluation.report.blocks import Figure, Table
@@ -83,3 +83,42 @@ def test_training_is_told_once_for_all_seeds(tmp_path: Path):
     assert in_words("pi-4", runs) == (
         "Training pi-4: 2 seeds, 30 decisions in 3 s; at best -4.0 % against the best of fifo, mru and depth-first."
     )
+
+
+PLANNED = [
+    {"update": 1, "mean_reward": -50.0, "drawn_percent": 50.0, "seconds": 1.0, "cpu_seconds": 0.5},
+    {"update": 2, "greedy_percent": 30.0, "best_of_16_percent": 29.0, "seconds": 2.0, "cpu_seconds": 1.0},
+    {"update": 4, "greedy_percent": 20.0, "best_of_16_percent": 18.0, "seconds": 4.0, "cpu_seconds": 2.0},
+    {"update": 6, "greedy_percent": 25.0, "best_of_16_percent": 19.0, "seconds": 6.0, "cpu_seconds": 3.0},
+]
+
+
+def test_training_of_a_one_shot_planner_is_told_in_schedules(tmp_path: Path):
+    run = read_run(write_oneshot_run(tmp_path / "shops", PLANNED))
+    assert in_words("shops", [run]) == (
+        "Training shops: 768 schedules and 6 updates in 6 s; greedy 25.0 % above the bound at last, 20.0 % at best; "
+        "best of 16 19.0 % above the bound at last, 18.0 % at best."
+    )
+
+
+def test_learning_of_a_one_shot_planner_has_its_own_table_and_curves(tmp_path: Path):
+    section = learning([read_run(write_oneshot_run(tmp_path / "shops", PLANNED))])
+    *figures, table = section.blocks
+    assert len(figures) == 2 and all(isinstance(one, Figure) and ">updates<" in one.svg for one in figures)
+    assert isinstance(table, Table) and not any("against" in header for header in table.headers)
+    assert table.rows[0][3:] == (
+        "768", "6", "6", "3", "+30.0 %", "+25.0 %", "+20.0 %", "+29.0 %", "+19.0 %", "+18.0 %",
+    )  # fmt: skip
+
+
+def test_learning_of_both_kinds_has_a_table_of_each(tmp_path: Path):
+    runs = [read_run(write_run(tmp_path / "run", ROWS)), read_run(write_oneshot_run(tmp_path / "s", PLANNED))]
+    tables = [block for block in learning(runs).blocks if isinstance(block, Table)]
+    assert [[row[0] for row in table.rows] for table in tables] == [["run"], ["s"]]
+
+
+def test_one_shot_planner_without_validation_says_so(tmp_path: Path):
+    run = read_run(write_oneshot_run(tmp_path / "shops", PLANNED[:1]))
+    assert in_words("shops", [run]) == "Training shops: 128 schedules and 1 update in 1 s."
+    (table,) = learning([run]).blocks
+    assert isinstance(table, Table) and table.rows[0][-6:] == ("not measured",) * 6

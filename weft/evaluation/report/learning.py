@@ -10,13 +10,22 @@ from weft.evaluation.evaluate import summary_of
 from weft.evaluation.report.blocks import Block, Figure, Section, Table
 from weft.evaluation.report.runs import AGAINST, REWARDS, TrainingRun
 from weft.evaluation.report.svg import Axes, Series, line_chart
+from weft.io.runs import VALIDATED
 
 MOST_POINTS = 400
 """A curve of more points is thinned to this many, its last one kept."""
 
 
 def learning(runs: Sequence[TrainingRun]) -> Section:
-    """Curves over samples, one per policy with a band over its training seeds, and a table of all runs."""
+    """Curves, one per policy with a band over its training seeds, and tables of all runs."""
+    planners = [run for run in runs if run.is_oneshot]
+    others = [run for run in runs if not run.is_oneshot]
+    blocks = [*(_dispatchers(others) if others else ()), *(_planners(planners) if planners else ())]
+    return Section("Training", tuple(blocks))
+
+
+def _dispatchers(runs: Sequence[TrainingRun]) -> list[Block]:
+    """Job time against the rules, and reward, over decisions."""
     groups = by_policy(runs)
     blocks: list[Block] = []
     for column, rules in AGAINST.items():
@@ -24,12 +33,31 @@ def learning(runs: Sequence[TrainingRun]) -> Section:
             f"Mean job time on validation workloads against {rules} at each point, averaged over the points; "
             f"below zero the policy is ahead.{_about_bands(groups)}"
         )
-        blocks += _figure(groups, column, "job time against rules (%)", text, rules)
+        blocks += _figure(groups, column, _over_decisions("job time against rules (%)", rules), text)
     for column in REWARDS[:1] if any(run.best(REWARDS[0]) is not None for run in runs) else REWARDS[1:]:
         said = column.replace("_", " ")
         text = f"{said.capitalize()} of training over the decisions collected; higher is better.{_about_bands(groups)}"
-        blocks += _figure(groups, column, said, text)
-    return Section("Training", (*blocks, _table(runs)))
+        blocks += _figure(groups, column, _over_decisions(said), text)
+    return [*blocks, _table(runs)]
+
+
+def _over_decisions(y_label: str, zero: str = "") -> Axes:
+    return Axes(
+        "decisions collected (millions)", y_label, zero=zero, x_format=lambda value: f"{value / 1e6:g}"
+    )
+
+
+def _planners(runs: Sequence[TrainingRun]) -> list[Block]:
+    """Makespan of one-shot planners above the bound, over updates."""
+    groups = by_policy(runs)
+    blocks: list[Block] = []
+    for column, said in VALIDATED.items():
+        text = (
+            f"Mean makespan above the lower bound on validation problems, {said}, over updates; "
+            f"lower is better.{_about_bands(groups)}"
+        )
+        blocks += _figure(groups, column, Axes("updates", f"above the bound, {said} (%)"), text)
+    return [*blocks, _planner_table(runs)]
 
 
 def by_policy(runs: Sequence[TrainingRun]) -> dict[str, list[TrainingRun]]:
@@ -42,6 +70,8 @@ def by_policy(runs: Sequence[TrainingRun]) -> dict[str, list[TrainingRun]]:
 
 def in_words(name: str, runs: Sequence[TrainingRun]) -> str:
     """One policy's training in a sentence."""
+    if all(run.is_oneshot for run in runs):
+        return _planner_in_words(name, runs)
     seeds = f"{len(runs)} seeds, " if len(runs) > 1 else ""
     seconds = [run.seconds for run in runs if run.seconds is not None]
     took = f" in {_span(seconds, '.0f')} s" if seconds else ""
@@ -50,6 +80,25 @@ def in_words(name: str, runs: Sequence[TrainingRun]) -> str:
         best = [value for value in (run.best(column) for run in runs) if value is not None]
         said += f"; at best {_span(best, '+.1f')} % against {rules}" if best else ""
     return f"Training {name}: {seeds}{_span([run.samples for run in runs], ',')} decisions{took}{said}."
+
+
+def _planner_in_words(name: str, runs: Sequence[TrainingRun]) -> str:
+    seeds = f"{len(runs)} seeds, " if len(runs) > 1 else ""
+    drawn, updates = (_span(values, ",") for values in _sizes(runs))
+    unit = "update" if updates == "1" else "updates"
+    seconds = [run.seconds for run in runs if run.seconds is not None]
+    took = f" in {_span(seconds, '.0f')} s" if seconds else ""
+    said = ""
+    for column, how in VALIDATED.items():
+        values = [found for found in (run.column(column)[1] for run in runs) if len(found)]
+        if values:
+            last, best = _span([v[-1] for v in values], ".1f"), _span([v.min() for v in values], ".1f")
+            said += f"; {how} {last} % above the bound at last, {best} % at best"
+    return f"Training {name}: {seeds}{drawn} schedules and {updates} {unit}{took}{said}."
+
+
+def _sizes(runs: Sequence[TrainingRun]) -> tuple[list[int], list[int]]:
+    return [run.samples for run in runs], [run.updates for run in runs]
 
 
 def _span(values: Sequence[float], form: str) -> str:
@@ -79,17 +128,12 @@ def _series(name: str, runs: Sequence[TrainingRun], column: str, look: int) -> S
     return Series(name, x, y, y - half, y + half, look)
 
 
-def _figure(
-    groups: Mapping[str, Sequence[TrainingRun]], column: str, y_label: str, text: str, zero: str = ""
-) -> list[Block]:
+def _figure(groups: Mapping[str, Sequence[TrainingRun]], column: str, axes: Axes, text: str) -> list[Block]:
     """The curves of one column; none where no run logged it."""
     found = [_series(name, runs, column, look) for look, (name, runs) in enumerate(groups.items())]
     series = [one for one in found if one is not None]
     if not series:
         return []
-    axes = Axes(
-        "decisions collected (millions)", y_label, zero=zero, x_format=lambda value: f"{value / 1e6:g}"
-    )
     return [Figure(line_chart(series, axes, has_marks=False), text, text)]
 
 
@@ -116,6 +160,41 @@ def _table(runs: Sequence[TrainingRun]) -> Table:
         *(f"best against {rules}" for rules in AGAINST.values()),
     )
     return Table(headers, rows, tuple(range(2, 8)), "Training runs")
+
+
+def _planner_table(runs: Sequence[TrainingRun]) -> Table:
+    rows = tuple(
+        (
+            run.name,
+            str(run.recipe.get("name", "-")),
+            str(run.config.get("seed", "-")),
+            f"{run.samples:,}",
+            f"{run.updates:,}",
+            _seconds(run.seconds),
+            _seconds(run.cpu_seconds),
+            *(_percent(value) for column in VALIDATED for value in _course(run, column)),
+        )
+        for run in runs
+    )
+    headers = (
+        "run",
+        "recipe",
+        "seed",
+        "schedules",
+        "updates",
+        "wall time (s)",
+        "processor time (s)",
+        *(f"{said}, {when}" for said in VALIDATED.values() for when in ("first", "last", "best")),
+    )
+    return Table(
+        headers, rows, tuple(range(2, len(headers))), "Training runs of one-shot planners, above the bound"
+    )
+
+
+def _course(run: TrainingRun, column: str) -> tuple[float | None, float | None, float | None]:
+    """First, last and lowest value of a metric."""
+    values = run.column(column)[1]
+    return (float(values[0]), float(values[-1]), float(values.min())) if len(values) else (None, None, None)
 
 
 def _seconds(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ AGAINST = {
     "envelope_percent": "the best of the device-aware rules",
 }
 """Columns with the validated job time against rules, in percent -> which rules."""
+ONESHOT = "oneshot"
+"""The algorithm of runs that train planners, over updates; others train dispatchers, over decisions."""
 _PREFIXES = {"": "", "settings": "", "sight": "", "config": "", "validation": "validation."}
 """Tables of a training recipe, the recipe itself first -> what ``--set`` writes before their keys."""
 _UNSET = ("name", "source", "from", *_PREFIXES)
@@ -67,8 +70,23 @@ class TrainingRun:
         return found if isinstance(found, Mapping) else {}
 
     @property
+    def is_oneshot(self) -> bool:
+        """Whether it trains a one-shot planner."""
+        return self.config.get("algorithm") == ONESHOT
+
+    @property
+    def updates(self) -> int:
+        """Updates done."""
+        found = [row["update"] for row in self.rows if isinstance(row.get("update"), int)]
+        return int(found[-1]) if found else 0  # type: ignore[call-overload]
+
+    @property
     def samples(self) -> int:
-        """Decisions collected."""
+        """Decisions collected, or schedules drawn."""
+        if self.is_oneshot:
+            config = _table(self.config, "config")
+            sizes = [config.get(name) for name in ("groups", "graphs", "samples")]
+            return self.updates * math.prod(size for size in sizes if isinstance(size, int))
         column = self.column("samples")[1]
         return int(column[-1]) if len(column) else 0
 
@@ -85,11 +103,12 @@ class TrainingRun:
         return float(column[-1]) if len(column) else None
 
     def column(self, name: str) -> tuple[Floats, Floats]:
-        """Samples and values of one metric, where a row has it."""
+        """Samples (updates of a one-shot planner) and values of one metric, where a row has it."""
+        count = "update" if self.is_oneshot else "samples"
         pairs = [
-            (float(row["samples"]), float(row[name]))  # type: ignore[arg-type]
+            (float(row[count]), float(row[name]))  # type: ignore[arg-type]
             for row in self.rows
-            if _is_number(row.get("samples")) and _is_number(row.get(name))
+            if _is_number(row.get(count)) and _is_number(row.get(name))
         ]
         columns = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
         return columns[0], columns[1]
