@@ -53,7 +53,7 @@ def spied(monkeypatch: pytest.MonkeyPatch, name: str) -> list[tuple[object, ...]
     return calls
 
 
-@pytest.mark.parametrize(("odds", "expected"), [(1.0, 7.0), (-1.0, 4.0)])
+@pytest.mark.parametrize(("odds", "expected"), [(1.0, 7.0), (-3.0, 4.0)])
 def test_greedy_schedule_holds_where_the_odds_are_for_it(
     odds: float, expected: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
