@@ -14,6 +14,8 @@ from weft.io.runs import VALIDATED
 
 MOST_POINTS = 400
 """A curve of more points is thinned to this many, its last one kept."""
+ORIGIN, COST = ("run", "recipe", "seed"), ("wall time (s)", "processor time (s)")
+"""Columns that every table of runs has."""
 
 
 def learning(runs: Sequence[TrainingRun]) -> Section:
@@ -137,26 +139,30 @@ def _figure(groups: Mapping[str, Sequence[TrainingRun]], column: str, axes: Axes
     return [Figure(line_chart(series, axes, has_marks=False), text, text)]
 
 
+def _origin(run: TrainingRun) -> tuple[str, ...]:
+    """Cells below ``ORIGIN`` and the number of samples."""
+    recipe, seed = run.recipe.get("name", "-"), run.config.get("seed", "-")
+    return run.name, str(recipe), str(seed), f"{run.samples:,}"
+
+
+def _cost(run: TrainingRun) -> tuple[str, str]:
+    """Cells below ``COST``."""
+    return _seconds(run.seconds), _seconds(run.cpu_seconds)
+
+
 def _table(runs: Sequence[TrainingRun]) -> Table:
     rows = tuple(
         (
-            run.name,
-            str(run.recipe.get("name", "-")),
-            str(run.config.get("seed", "-")),
-            f"{run.samples:,}",
-            _seconds(run.seconds),
-            _seconds(run.cpu_seconds),
+            *_origin(run),
+            *_cost(run),
             *(_percent(run.best(column)) for column in AGAINST),
         )
         for run in runs
     )
     headers = (
-        "run",
-        "recipe",
-        "seed",
+        *ORIGIN,
         "decisions",
-        "wall time (s)",
-        "processor time (s)",
+        *COST,
         *(f"best against {rules}" for rules in AGAINST.values()),
     )
     return Table(headers, rows, tuple(range(2, 8)), "Training runs")
@@ -165,25 +171,18 @@ def _table(runs: Sequence[TrainingRun]) -> Table:
 def _planner_table(runs: Sequence[TrainingRun]) -> Table:
     rows = tuple(
         (
-            run.name,
-            str(run.recipe.get("name", "-")),
-            str(run.config.get("seed", "-")),
-            f"{run.samples:,}",
+            *_origin(run),
             f"{run.updates:,}",
-            _seconds(run.seconds),
-            _seconds(run.cpu_seconds),
+            *_cost(run),
             *(_percent(value) for column in VALIDATED for value in _course(run, column)),
         )
         for run in runs
     )
     headers = (
-        "run",
-        "recipe",
-        "seed",
+        *ORIGIN,
         "schedules",
         "updates",
-        "wall time (s)",
-        "processor time (s)",
+        *COST,
         *(f"{said}, {when}" for said in VALIDATED.values() for when in ("first", "last", "best")),
     )
     return Table(
