@@ -104,8 +104,8 @@ def duel(case: Case, k: int, samples: int) -> Duel:
     policy = load(str(ZOO / f"{case.weights}-oneshot.json") if case.weights else shipped(decoder))
     view = view_of(decoder.a, has_pairs=decoder.by_finish)
     found = policy.encoder.scores(view)
-    drawn, _ = draw_best(problem, decoder, policy, view, found, limit=Limit(effort=samples))
-    name, ruled = best_rule(problem, decoder)
+    drawn, _ = draw_best(decoder, policy, view, found, limit=Limit(effort=samples))
+    name, ruled = best_rule(decoder)
     return Duel(bool(policy.strangeness(decoder, view)), drawn.makespan, ruled.makespan, name)
 
 

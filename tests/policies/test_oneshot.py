@@ -134,7 +134,7 @@ def test_oneshot_far_from_its_training_is_no_worse_than_rules_and_net(kind: str,
     alone = OneShot(str(near)).plan(problem).makespan
     (tmp_path / "far").mkdir()
     planner = OneShot(str(with_ranges(saved_policy(tmp_path / "far"), 3.0, 4.0)))
-    ruled = oneshot.best_rule(problem, Decoder(problem))[1].makespan
+    ruled = oneshot.best_rule(Decoder(problem))[1].makespan
     assert planner.plan(problem).makespan == min(alone, ruled)
 
 
@@ -151,7 +151,7 @@ def test_oneshot_far_from_its_training_says_who_won_and_counts_it(
     ruled = (
         own if of_rules is None else replace(own, start=own.start * of_rules, finish=own.finish * of_rules)
     )
-    monkeypatch.setattr(oneshot, "best_rule", lambda problem, decoder: ("guess", ruled))
+    monkeypatch.setattr(oneshot, "best_rule", lambda decoder: ("guess", ruled))
     planner = OneShot(str(card))
     planner.plan(problem, limit=Limit(effort=2))
     assert planner.note.startswith("small, best of 2; unlike the training (duration, head")

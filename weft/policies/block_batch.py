@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from weft.model.graph import Bools, Ints
-from weft.policies.looks import PLAIN, Block, blocks_of, labels_of, within
+from weft.policies.looks import PLAIN, Block, blocks_of, forward_of, labels_of, within
 from weft.policies.task_view import TaskView
 
 EVEN = 8
@@ -161,7 +161,7 @@ def relation(tables: Tables, name: str) -> Tensor:
         "skipping": tables.edge & ~tables.is_reduced,
         "closure": tables.reach & ~tables.edge,
     }
-    forward = {"predecessors": "successors", "ancestors": "descendants"}.get(name, name.removesuffix("-back"))
+    forward = forward_of(name)
     return found[forward] if name == forward else found[forward].transpose(1, 2)
 
 

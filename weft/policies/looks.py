@@ -124,12 +124,14 @@ def relation_table(view: TaskView, name: str) -> Bools:
         apart: Bools = ~(view.reach | view.reach.T)
         np.fill_diagonal(apart, False)
         return apart
-    base, is_back = name.removesuffix("-back"), name.endswith("-back") or name in _BACKWARD
-    table = _forward_table(view, _BACKWARD.get(base, base))
-    return table.T if is_back else table
+    forward = forward_of(name)
+    table = _forward_table(view, forward)
+    return table if name == forward else table.T
 
 
-_BACKWARD = {"predecessors": "successors", "ancestors": "descendants"}
+def forward_of(name: str) -> str:
+    """The relation that this one is, or is the other way round."""
+    return {"predecessors": "successors", "ancestors": "descendants"}.get(name, name.removesuffix("-back"))
 
 
 def _forward_table(view: TaskView, name: str) -> Bools:

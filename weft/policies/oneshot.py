@@ -203,13 +203,13 @@ class OneShot:
             found = policy.encoder.scores(view)
         strange = policy.strangeness(decoder, view)
         is_finite = all(np.isfinite(column).all() for column in found)
-        ruled = best_rule(problem, decoder) if strange or not is_finite else None
+        ruled = best_rule(decoder) if strange or not is_finite else None
         if ruled is not None and not is_finite:
             self.note = (
                 f"the scores of {policy.card.name} are not finite: {ruled[0]} stood in ({_count(policy)})"
             )
             return ruled[1]
-        best, count = draw_best(problem, decoder, policy, view, found, seed=seed, limit=limit)
+        best, count = draw_best(decoder, policy, view, found, seed=seed, limit=limit)
         self.note = f"{policy.card.name}, best of {count}"
         return best if ruled is None else self._better(best, *ruled, f"({', '.join(strange)})", policy)
 
@@ -230,7 +230,6 @@ def _count(policy: Policy) -> str:
 
 
 def draw_best(
-    problem: Problem,
     decoder: Decoder,
     policy: Policy,
     view: TaskView,
@@ -241,14 +240,14 @@ def draw_best(
 ) -> tuple[Schedule, int]:
     """The best schedule drawn from finite scores, and of how many."""
     draw = _Placing if decoder.by_finish else _Ordering
-    return draw(problem, decoder, policy, view, found).best(seed, limit or Limit())
+    return draw(decoder, policy, view, found).best(seed, limit or Limit())
 
 
-def best_rule(problem: Problem, decoder: Decoder) -> tuple[str, Schedule]:
+def best_rule(decoder: Decoder) -> tuple[str, Schedule]:
     """Name and schedule of the rule that does best: one of priority alone, or HEFT."""
-    features = Features(problem, decoder.a)
+    features = Features(decoder.problem, decoder.a)
     plans = {mix.name: decoder.schedule(mix.priority(features), mix.decoder) for mix in RULES.values()}
-    plans["heft"] = Heft().plan(problem)
+    plans["heft"] = Heft().plan(decoder.problem)
     winner = min(plans, key=lambda name: plans[name].makespan)
     return winner, plans[winner]
 
@@ -288,9 +287,7 @@ class OneShotSearch:
 class _Ordering:
     """Draws for problems without transfer times."""
 
-    def __init__(
-        self, problem: Problem, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores
-    ) -> None:
+    def __init__(self, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores) -> None:
         hold = found.hold if can_hold(decoder.a) else np.zeros((len(found.hold), 0))
         self.decoder, self.policy = decoder, policy
         self.lists = [
@@ -319,14 +316,12 @@ class _Ordering:
 class _Placing:
     """Draws for problems with transfer times; three batches of four with copies, where they are allowed."""
 
-    def __init__(
-        self, problem: Problem, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores
-    ) -> None:
-        self.problem, self.a, self.policy = problem, decoder.a, policy
+    def __init__(self, decoder: Decoder, policy: Policy, view: TaskView, found: TaskScores) -> None:
+        self.problem, self.a, self.policy = decoder.problem, decoder.a, policy
         spread = policy.spread * view.scale
         bias = found.bias * view.scale
         self.lists = [Scores(logit, np.zeros(0), bias, spread, view.group) for logit in found.logit]
-        extra = len(self.a.release) if problem.objective.copies else 0
+        extra = len(self.a.release) if self.problem.objective.copies else 0
         self.t, self.kept = new_timeline(self.a, extra), new_timeline(self.a, extra)
 
     def best(self, seed: int, limit: Limit) -> tuple[Schedule, int]:
