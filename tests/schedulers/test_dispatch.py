@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft import catalog
 from weft.errors import InputError, UnsupportedError
-from weft.evaluation.streams import Outcome, run_rule
+from weft.evaluation.streams import Outcome, fault_of, run_rule
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
@@ -158,6 +158,24 @@ REFUSED = [
         "queues by kind know no transfers",
     ),
     (Problem(walk(), ONE, noise=0.1), "fifo", "run times vary"),
+    (
+        Problem(
+            walk().replaced(memory=8.0), Cluster.uniform((DeviceClass("cpu", slots=2, memory=10.0),), (1,))
+        ),
+        "fifo",
+        "2 tasks on a device of class 'cpu' may need 16 of its 10 memory",
+    ),
+    (
+        Problem(
+            walk().replaced(resources=("cores",), demands=[[3.0], [1.0], [1.0]]),
+            Cluster.uniform((DeviceClass("cpu", slots=2, capacity={"cores": 4.0}),), (1,)),
+        ),
+        "fifo",
+        "2 tasks on a device of class 'cpu' may need 6 of its 4 cores",
+    ),
+    (Problem(Job(walk(), period=5.0), ONE), "fifo", "has a period"),
+    (Problem(Job(walk(), deadline=50.0), ONE), "fifo", "has a deadline"),
+    (Problem(Job(walk(), release=5.0), ONE), "fifo", "has a release"),
     (Problem(walk().replaced(kinds=("task",), kind=0), ONE), "mru", "all tasks are of kind 'task'"),
     (Problem(walk(), ONE), "heavy-last", "no device takes batches"),
 ]
@@ -168,6 +186,29 @@ def test_dispatcher_names_the_reason_why_it_cannot_act(problem: Problem, name: s
     assert reason in (catalog.dispatcher(name).supports(problem) or "")
     with pytest.raises(UnsupportedError, match=f"{name}: "):
         run(name, streamed(problem))
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_memory_that_all_slots_together_have_is_kept(slots: int):
+    cluster = Cluster.uniform((DeviceClass("gpu", slots=slots, memory=16.0, batch=3),), (2,))
+    setup = streamed(Problem(walk().replaced(memory=[8.0, 4.0, 8.0]), cluster))
+    found = run("fifo", setup)
+    assert [fault_of(found, k, "all") for k in range(2)] == [None, None]
+
+
+def test_a_task_too_large_for_a_device_never_runs_there():
+    cluster = Cluster.uniform((DeviceClass("small", memory=4.0), DeviceClass("large", memory=9.0)), (1, 1))
+    found = run("fifo", streamed(Problem(walk().replaced(memory=[8.0, 2.0, 2.0]), cluster), gap=60.0))
+    assert set(np.unique(found.task_device[..., 0]).tolist()) == {1}
+    assert fault_of(found, 0, "all") is None
+
+
+def test_heft_estimated_guesses_where_no_outcome_is_counted():
+    problem = mixed(walk(0.25))
+    stream = compile_stream(problem)._replace(choice=np.array([-1, -1]))
+    rule = dispatch.heft_estimated.rule(problem, stream, np.array([0]))
+    write_ranks(rule, stream, rule.guess, np.zeros((0, 2)))
+    assert rule.rank[0] == pytest.approx(problem.mean_run_times @ [1.0, 0.5, 0.5])
 
 
 def test_fifo_acts_without_kinds():

@@ -19,11 +19,16 @@ import numpy as np
 from weft import catalog
 from weft.catalog import chooser
 from weft.errors import UnsupportedError
+from weft.evaluation.judging import SMALL
 from weft.evaluation.store import Measured, Row
-from weft.evaluation.stream_bounds import least_job_times
+from weft.evaluation.stream_bounds import least_job_times, taken_edges
+from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
+from weft.model.stream_oracle import validate_stream
+from weft.model.stream_record import StreamRecord
+from weft.model.validate import validate
 from weft.policies.guard import Guard, safe_dispatcher
 from weft.policies.learned import Floats32, Learned, Policy
 from weft.scenarios import scenario
@@ -59,6 +64,10 @@ class Outcome:
     idles: Ints  # (num_seeds,)
     fallbacks: Ints  # (num_seeds,) decisions beyond a policy's training, which a rule made
     estimates: Floats  # (num_seeds, num_jobs) of the first branch when the job came; no jobs unless recorded
+    task_device: Ints  # (num_seeds, num_jobs, num_tasks) where each task ran, -1: nowhere
+    task_batch: Ints  # (num_seeds, num_jobs, num_tasks) another number for every batch of a device
+    task_start: Floats  # (num_seeds, num_jobs, num_tasks)
+    task_finish: Floats  # (num_seeds, num_jobs, num_tasks) of its end, or of when it was dropped
 
     @property
     def mean_jct(self) -> Floats:
@@ -74,6 +83,20 @@ class Outcome:
     def utilisation(self) -> Floats:
         """Mean share of its time a device is busy."""
         return np.asarray(self.device_utilisation.mean(axis=1), dtype=np.float64)
+
+    def record(self, row: int) -> StreamRecord:
+        """Who ran where and when with one seed; what happens is drawn here again, not taken from the kernel."""
+        setup, seed = self.setup, int(self.seeds[row])
+        return StreamRecord(
+            setup.problem,
+            setup.arrivals.draw(seed),
+            taken_edges(setup, seed),
+            setup.rules.expiry,
+            self.task_device[row],
+            self.task_batch[row],
+            self.task_start[row],
+            self.task_finish[row],
+        )
 
     def trace(self, row: int) -> str:
         """SHA-256 over when every job of one seed ended."""
@@ -200,7 +223,7 @@ def played(
     while True:
         state = new_state(
             stream, len(seeds), setup.arrivals.count, probability,
-            slots=room, room=room, knots=setup.drift.num_knots,
+            slots=room, room=room, knots=setup.drift.num_knots, recorded=True,
         )  # fmt: skip
         state.seed[:] = seeds
         state.arrival[:] = arrivals
@@ -227,7 +250,17 @@ def _outcome(setup: Setup, stream: Stream, state: State, estimates: Floats | Non
         state.count[:, IDLES].copy(),
         np.zeros(len(state.seed), np.int64),
         np.zeros((len(state.seed), 0)) if estimates is None else _filled(estimates),
+        *_placed(setup.problem.cluster, state),
     )
+
+
+def _placed(cluster: Cluster, state: State) -> tuple[Ints, Ints, Floats, Floats]:
+    """Devices, batches, starts and finishes of all tasks; slots, which the kernel takes for devices, put together."""
+    owner = np.repeat(np.arange(cluster.num_devices), cluster.slots)
+    has_run = state.task_device >= 0
+    device = np.where(has_run, owner[state.task_device], -1)
+    batch = state.task_batch * len(owner) + state.task_device
+    return device, np.where(has_run, batch, -1), state.task_start, state.task_finish
 
 
 def measure_stream(unit: Unit) -> list[Measured]:
@@ -274,6 +307,7 @@ def policy_hashes(schedulers: Sequence[str]) -> dict[str, str]:
 def _row(unit: Unit, problem: str, found: Outcome, k: int) -> Row:
     mean = float(found.mean_jct[k])
     bound = float(least_job_times(found.setup, int(found.seeds[k])).mean())
+    fault = None if unit.check == "none" else fault_of(found, k, unit.check)
     return Row(
         scenario=unit.scenario.name,
         cell=unit.scenario.label,
@@ -288,14 +322,31 @@ def _row(unit: Unit, problem: str, found: Outcome, k: int) -> Row:
         gap_percent=100.0 * (mean / bound - 1.0) if bound > 0 else None,
         lower_bound=bound,
         copies=0,
-        valid=None,
-        fault=None,
+        valid=None if unit.check == "none" else fault is None,
+        fault=fault,
         trace=found.trace(k),
         p99_jct=float(found.p99_jct[k]),
         batch_fill=float(found.batch_fill[k]),
         expired=int(found.expired[k]),
         devices=_devices(found, k),
     )
+
+
+def fault_of(found: Outcome, k: int, check: str = "sample") -> str | None:
+    """The first rule that the stream of one seed breaks; None: it keeps them all.
+
+    Streams have an oracle of their own, which looks at every row; the plain one judges small ones too, and with
+    ``all`` every one.
+    """
+    record = found.record(k)
+    for violation in validate_stream(record):
+        return str(violation)
+    if not np.allclose(record.job_times, found.job_times[k], rtol=1e-9, atol=1e-9):
+        return "metric: job times are not those of the record"
+    if check == "all" or record.has_run.sum() <= SMALL:
+        for violation in validate(record.schedule()):
+            return str(violation)
+    return None
 
 
 def _devices(found: Outcome, k: int) -> str:

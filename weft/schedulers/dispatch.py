@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weft.errors import InputError
-from weft.model.graph import Bools, Floats, Ints, TaskGraph
+from weft.model.graph import ALWAYS, Bools, Floats, Ints, TaskGraph
 from weft.model.problem import Problem
 from weft.sim import queue_rules as kernels
 from weft.sim.events import WAIT, State, Stream, advance, apply_action, begin
@@ -19,7 +19,7 @@ from weft.sim.jit import kernel, lean_kernel
 from weft.sim.observe import Sight, observe, write_mask
 from weft.sim.queue_rules import Rule
 from weft.sim.random import new_state
-from weft.sim.streams import compile_stream, edge_probabilities
+from weft.sim.streams import compile_stream, edge_probabilities, refuse_queues
 
 HEAVY_FACTOR = 3.0
 """A kind is heavy if its shortest run time is at least this many times the median kind's."""
@@ -110,6 +110,7 @@ class Dispatcher:
             order=problem.graph.order[::-1].astype(np.int64),
             node_time=problem.mean_run_times.copy(),
             node_rank=np.zeros(problem.num_tasks),
+            guess=equal_odds(problem.graph),
         )
         if self.order == "upward":
             kernels.write_ranks(made, stream, edge_probabilities(problem), np.zeros((0, 2)))
@@ -123,17 +124,20 @@ def refuse_stream(problem: Problem) -> str | None:
     if len(problem.jobs) != 1:
         return f"a stream repeats one job, this problem has {len(problem.jobs)}"
     job = problem.jobs[0]
-    if job.graph.is_elastic:
-        return f"job {job.name!r} has elastic tasks: only allocators act on them"
-    if (job.graph.slots > 1).any():
-        return "tasks that hold several slots cannot wait in queues by kind"
     if job.eligible is not None:
         return f"job {job.name!r} may use some devices only: queues by kind are open to all devices"
     if problem.ccr > 0:
         return "data on edges takes time on these links: queues by kind know no transfers"
     if problem.noise > 0:
         return "run times vary: queues by kind take them as they are given"
-    return None
+    return refuse_queues(problem)
+
+
+def equal_odds(graph: TaskGraph) -> Floats:
+    """Probability of every edge for somebody who knows nothing: equal within a branch."""
+    key = np.stack([graph.sources, graph.branch])
+    _, inverse, size = np.unique(key, axis=1, return_inverse=True, return_counts=True)
+    return np.where(graph.branch == ALWAYS, 1.0, 1.0 / size[inverse.ravel()])
 
 
 def kind_times(problem: Problem, stream: Stream) -> Floats:

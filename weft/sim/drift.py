@@ -92,11 +92,3 @@ def write_all_drifts(stream: Stream, s: State, law: Floats) -> None:
     """The same for every environment."""
     for b in range(len(s.seed)):
         write_drift(stream, s, b, law)
-
-
-@kernel
-def write_probabilities(s: State, out: Floats) -> None:
-    """(num_envs, num_jobs) what the drifting probability is for every job."""
-    for b in range(len(s.seed)):
-        for job in range(s.jobs[b]):
-            out[b, job] = first_edge_probability(s, b, job)

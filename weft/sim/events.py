@@ -69,6 +69,14 @@ class State(NamedTuple):
     drift_at: Floats  # (num_envs, num_knots) shares of the stream at which drift_value holds; empty: no drift
     drift_value: Floats  # (num_envs, num_knots) probability of the first edge of branch 0
     finish: Floats  # (num_envs, num_jobs) NaN until the job is done
+    task_device: (
+        Ints  # (num_envs, num_jobs, max_nodes) where each task ran, -1: nowhere; no jobs: not recorded
+    )
+    task_batch: Ints  # (num_envs, num_jobs, max_nodes) which batch of its device that was
+    task_start: Floats  # (num_envs, num_jobs, max_nodes) NaN: it never started
+    task_finish: (
+        Floats  # (num_envs, num_jobs, max_nodes) when it ended, or was dropped because its job expired
+    )
     open_edges: Ints  # (num_envs, num_slots, max_nodes) unsettled edges, plus TAKEN
     stack: Ints  # (num_envs, max_nodes) skipped tasks whose edges are still to settle
     open_tasks: Ints  # (num_envs, num_slots) tasks of the job that wait or run
@@ -166,6 +174,8 @@ def end_task(stream: Stream, s: State, b: int, item: int) -> None:
     job, node = item // max_nodes, item % max_nodes
     slot = job % s.open_edges.shape[1]
     v = stream.graph_ptr[graph_of(s, b, job)] + node
+    if s.task_finish.shape[1] > 0:
+        s.task_finish[b, job, node] = s.total[b, NOW]
     if not stream.peeks:
         observe_outcome(stream, s, b, job, node, v)
     if stream.succ_ptr[v + 1] > stream.succ_ptr[v]:
@@ -199,6 +209,9 @@ def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
         job, node = item // max_nodes, item % max_nodes
         v = stream.graph_ptr[graph_of(s, b, job)] + node
         duration = max(duration, stream.run[v, c])
+        if s.task_start.shape[1] > 0:
+            s.task_device[b, job, node], s.task_batch[b, job, node] = p, s.device_batches[b, p]
+            s.task_start[b, job, node] = now
         if stream.peeks:
             observe_outcome(stream, s, b, job, node, v)
     finish = now + duration
@@ -330,9 +343,11 @@ def expire(stream: Stream, s: State, b: int) -> None:
     max_nodes = s.open_edges.shape[2]
     for kind in range(s.queued.shape[1]):
         while s.queued[b, kind] > 0:
-            job = s.queue[b, kind, 0] // max_nodes
+            job, node = s.queue[b, kind, 0] // max_nodes, s.queue[b, kind, 0] % max_nodes
             if s.total[b, NOW] - s.arrival[b, job] <= stream.expiry:
                 break
+            if s.task_finish.shape[1] > 0:
+                s.task_finish[b, job, node] = s.total[b, NOW]
             pop_item(s.queue[b, kind], s.queued[b, kind])
             s.queued[b, kind] -= 1
             s.open_tasks[b, job % s.open_edges.shape[1]] -= 1
@@ -381,6 +396,11 @@ def begin(stream: Stream, s: State, b: int, start: float) -> bool:
         s.device_tasks[b, p] = 0
     for job in range(s.jobs[b]):
         s.finish[b, job] = np.nan
+    for job in range(s.task_start.shape[1]):
+        for node in range(s.task_start.shape[2]):
+            s.task_device[b, job, node] = -1
+            s.task_start[b, job, node] = np.nan
+            s.task_finish[b, job, node] = np.nan
     for c in range(s.seen.shape[1]):
         s.seen[b, c, 0] = 0.0
         s.seen[b, c, 1] = 0.0

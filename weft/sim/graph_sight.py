@@ -56,19 +56,22 @@ def graph_names(num_kinds: int, num_devices: int) -> list[str]:
 
 @inlined
 def edge_estimate(stream: Stream, s: State, b: int, v: int, e: int) -> float:
-    """Probability of an edge of node v as far as one can know: outcomes so far, one each way added."""
+    """Probability of an edge of node v as far as one can know: outcomes so far, one each way added.
+
+    Of a branch that is not tracked nothing is known: its edges are equally likely.
+    """
     if stream.group[e] < 0:
         return 1.0
     c = stream.choice[e]
-    if c < 0:
-        return s.probability[b, e]
     num, first = 0, np.int64(-1)
     for other in range(stream.succ_ptr[v], stream.succ_ptr[v + 1]):
-        if stream.choice[other] == c:
+        if stream.group[other] == stream.group[e]:
             first = other if first < 0 else first
             num += 1
     if num == 1:
         return 1.0
+    if c < 0:
+        return 1.0 / num
     p = (s.seen[b, c, 1] + 1.0) / (s.seen[b, c, 0] + 2.0)
     return p if e == first else (1.0 - p) / (num - 1)
 

@@ -39,6 +39,7 @@ class Rule(NamedTuple):
     order: Ints = np.zeros(0, np.int64)  # (num_nodes,) estimated: nodes of each graph, children first
     node_time: Floats = np.zeros(0)  # (num_nodes,) estimated: mean run time
     node_rank: Floats = np.zeros(0)  # (num_nodes,) estimated: a buffer
+    guess: Floats = np.zeros(0)  # (num_edges,) estimated: what an edge of an untracked branch counts with
 
 
 @lean_inlined
@@ -284,7 +285,8 @@ def write_ranks(rule: Rule, stream: Stream, probability: Floats, seen: Floats) -
 
     Rank of a task: its mean run time plus the longest of what follows, a branch counting with its
     expectation. Tracked branches have the estimate from the outcomes in ``seen`` (one uniform
-    prior outcome each way); if it is empty, and for other branches, ``probability`` holds.
+    prior outcome each way); if it is empty, and for other branches, ``probability`` holds: what the graph
+    states for a rule that knows it, a guess for one that estimates.
     """
     rule.rank[:] = -np.inf
     for graph in range(len(stream.graph_ptr) - 1):
@@ -342,7 +344,7 @@ def choose(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: 
         _heavy_last(rule, stream, s, b, action, claimed)
     elif rule.number >= RANKED:
         if rule.number == ESTIMATED:
-            write_ranks(rule, stream, s.probability[b], s.seen[b])
+            write_ranks(rule, stream, rule.guess, s.seen[b])
         _ranked(rule, stream, s, b, action, claimed)
     elif rule.by_count:
         _by_count(rule, stream, s, b, action, claimed)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.errors import InfeasibleError, InputError
+from weft.errors import InfeasibleError, InputError, UnsupportedError
+from weft.model.cluster import Cluster
 from weft.model.graph import ALWAYS, Floats, Ints, TaskGraph
 from weft.model.problem import Problem
 from weft.sim.events import NUM_COUNTS, NUM_TOTALS, State, Stream
@@ -42,9 +43,12 @@ class Rules:
 def compile_stream(problem: Problem, rules: Rules | None = None) -> Stream:
     """Lay out the graphs of a problem (one per job, as templates) and its devices.
 
-    A device with several slots becomes several devices of one slot.
+    A device with several slots becomes several devices of one slot; what would overload it is refused.
     """
     rules = rules or Rules()
+    reason = refuse_queues(problem)
+    if reason is not None:
+        raise UnsupportedError(reason, field="problem")
     graphs = [job.graph for job in problem.jobs]
     kinds = tuple(dict.fromkeys(kind for g in graphs for kind in g.kinds))
     index = {kind: k for k, kind in enumerate(kinds)}
@@ -78,6 +82,45 @@ def compile_stream(problem: Problem, rules: Rules | None = None) -> Stream:
         forget=float(rules.forget or 1.0),
         peeks=bool(rules.peeks),
     )
+
+
+def refuse_queues(problem: Problem) -> str | None:
+    """The reason why queues by kind cannot keep a rule of this problem, or None."""
+    for job in problem.jobs:
+        if job.graph.is_elastic:
+            return f"job {job.name!r} has elastic tasks: only allocators act on them"
+        if (job.graph.slots > 1).any():
+            return "tasks that hold several slots cannot wait in queues by kind"
+        if job.period is not None:
+            return f"job {job.name!r} has a period: in a stream the setting arrivals says when jobs come"
+        if job.release > 0:
+            return f"job {job.name!r} has a release: in a stream the setting arrivals says when jobs come"
+        if job.deadline is not None:
+            return f"job {job.name!r} has a deadline: streams of one job know an expiry only (the setting expiry)"
+        reason = _overload(problem.cluster, job.graph)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _overload(cluster: Cluster, graph: TaskGraph) -> str | None:
+    """How the slots of one device may together hold more than it has, or None: slots do not see one another.
+
+    One batch holds what its largest member needs, and a task too large for a device never runs there.
+    """
+    needs = {"memory": graph.memory}
+    needs |= {name: graph.demands[:, r] for r, name in enumerate(graph.resources)}
+    for device_class in (c for c in cluster.classes if c.slots > 1):
+        for name, need in needs.items():
+            limit = device_class.memory if name == "memory" else device_class.capacity.get(name, INFINITE)
+            most = float(need[need <= limit].max(initial=0.0))
+            if device_class.slots * most > limit:
+                return (
+                    f"{device_class.slots} tasks on a device of class {device_class.name!r} may need "
+                    f"{device_class.slots * most:g} of its {limit:g} {name}: slots of queues by kind do not see one "
+                    "another; give the class one slot, or fewer"
+                )
+    return None
 
 
 def kind_names(problem: Problem) -> tuple[str, ...]:
@@ -148,8 +191,12 @@ def new_state(
     told: bool = False,
     knots: int = 0,
     mixed: bool = False,
+    recorded: bool = False,
 ) -> State:
-    """Empty state for this many environments; ``slots`` bounds the spread of jobs alive at once."""
+    """Empty state for this many environments; ``slots`` bounds the spread of jobs alive at once.
+
+    ``recorded``: where and when every task runs is kept.
+    """
     num_devices, num_kinds = stream.can_run.shape
     max_nodes = int(np.diff(stream.graph_ptr).max())
     slots = min(slots, num_jobs)
@@ -174,6 +221,10 @@ def new_state(
         drift_at=floats(knots),
         drift_value=floats(knots),
         finish=floats(num_jobs),
+        task_device=ints(num_jobs if recorded else 0, max_nodes),
+        task_batch=ints(num_jobs if recorded else 0, max_nodes),
+        task_start=floats(num_jobs if recorded else 0, max_nodes),
+        task_finish=floats(num_jobs if recorded else 0, max_nodes),
         open_edges=ints(slots, max_nodes),
         stack=ints(max_nodes + 1),
         open_tasks=ints(slots),
