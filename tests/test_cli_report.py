@@ -37,7 +37,7 @@ def streams(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small sweep of streams with the policy that ships."""
     folder = tmp_path_factory.mktemp("sweeps") / "streams"
     settings = ("--set", "jobs=300", "--set", "p_c=[0, 0.8]")
-    weft("evaluate", "conditional", *settings, "--seeds", "3", "-s", "fifo,ppo", "--out", str(folder))
+    weft("evaluate", "conditional", *settings, "--seeds", "6", "-s", "fifo,ppo", "--out", str(folder))
     return folder
 
 

@@ -125,10 +125,20 @@ class Frame:
             key for key, value in first.items() if any(cell.settings.get(key) != value for cell in self.cells)
         )
 
+    @cached_property
+    def fixed(self) -> dict[str, object]:
+        """Settings that are the same in every cell."""
+        return {key: value for key, value in self.cells[0].settings.items() if key not in self.varied}
+
     @property
     def num_samples(self) -> int:
-        """Samples of all cells."""
+        """Samples of all cells, those they share counted in each."""
         return sum(len(self.samples[cell.label]) for cell in self.cells)
+
+    @property
+    def has_seed_samples(self) -> bool:
+        """Whether samples differ in their seed alone."""
+        return self.is_stream and len({sample.problem for sample in self.units}) == 1
 
     def summary(self, metric: str, cell: str, scheduler: str) -> Summary:
         """Mean, standard error and interval of one metric."""
@@ -149,8 +159,24 @@ class Frame:
         return dict(zip(pairs, holm_family(found), strict=True))
 
     def pooled(self, scheduler: str) -> Floats:
-        """Costs of one scheduler on all samples of all cells."""
+        """Costs of one scheduler on all samples of all cells; cells share samples, so they are not independent."""
         return np.concatenate([self.costs(cell.label, scheduler) for cell in self.cells])
+
+    @cached_property
+    def units(self) -> tuple[Sample, ...]:
+        """Samples that every cell has: what statistics over all cells are over."""
+        others = [set(self.samples[cell.label]) for cell in self.cells[1:]]
+        first = self.samples[self.cells[0].label]
+        return tuple(sample for sample in first if all(sample in own for own in others))
+
+    def overall(self, scheduler: str) -> Floats:
+        """The geometric mean over the cells, of every sample that all of them have: (num_units,)."""
+        logs = []
+        for cell in self.cells:
+            places = {sample: k for k, sample in enumerate(self.samples[cell.label])}
+            own = [places[sample] for sample in self.units]
+            logs.append(np.log(self.costs(cell.label, scheduler)[own]))
+        return np.asarray(np.exp(np.mean(logs, axis=0)), dtype=np.float64)
 
     @cached_property
     def _grouped(self) -> dict[tuple[str, str], list[Row]]:
@@ -188,9 +214,11 @@ def _tail(name: str, parts: int) -> str:
 
 
 def read_frame(folder: str | Path, baseline: str | None = None) -> Frame:
-    """The frame of a sweep folder, finished or not."""
+    """The frame of a sweep folder, finished or not; by default with the baseline it was evaluated with."""
     with read_sweep(folder) as store:
-        config, rows = store.config, store.rows()
+        config, rows, kept = store.config, store.rows(), store.baseline
+    if baseline is None and kept in _list(config.get("schedulers", [])):
+        baseline = kept
     return frame_of(str(folder), config, rows, baseline)
 
 

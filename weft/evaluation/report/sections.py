@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.evaluation.evaluate import Summary
 from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Section, Table, Text
 from weft.evaluation.report.frame import Cell, DeviceUse, Frame
 from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
-from weft.evaluation.report.words import count, quantity, words
+from weft.evaluation.report.words import quantity, samples_in_all, words
 from weft.evaluation.statistics import Comparison, PerformanceProfile, performance_profile
 from weft.model.graph import Floats
 
@@ -116,12 +117,12 @@ def _absolute(frame: Frame, metric: str) -> Figure:
         high = np.array([one.mean if one.high is None else one.high for one in found])
         series.append(Series(frame.shown(name), _places(frame), y, low, high, look))
     drawn = line_chart(series, _axes(frame, quantity(frame, metric)))
-    text = f"{mean_of(words(metric))} with 95 % intervals by Student's t ({_per_cell(frame)})."
+    text = f"{mean_of(words(metric))} with 95 % intervals ({_per_cell(frame)})."
     return Figure(drawn, text, f"{words(metric)} over {frame.setting}")
 
 
 def _means(frame: Frame, metric: str) -> Block:
-    """Means with half intervals, a line per cell; the best lawful one of each line stands out."""
+    """Means with intervals, a line per cell; the best lawful one of each line stands out."""
     lines, strong = [], []
     is_lawful = np.isin(frame.schedulers, frame.lawful)
     for r, cell in enumerate(frame.cells):
@@ -129,8 +130,8 @@ def _means(frame: Frame, metric: str) -> Block:
         if metric == frame.metric:
             means = np.where(is_lawful, [one.mean for one in found], np.inf)
             strong += [(r, c + 1) for c in np.flatnonzero(np.isclose(means, means.min(), rtol=1e-9)).tolist()]
-        lines.append([_place(frame, cell), *(with_half(s.mean, s.high) for s in found)])
-    caption = f"{mean_of(quantity(frame, metric))} ± half the 95 % interval"
+        lines.append([_place(frame, cell), *(with_interval(s) for s in found)])
+    caption = f"{mean_of(quantity(frame, metric))} with 95 % intervals"
     return _matrix(frame, lines, caption, strong)
 
 
@@ -144,15 +145,15 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def with_half(mean: float, high: float | None) -> str:
-    """A mean and half its interval, both to the decimals that the interval allows."""
-    half = 0.0 if high is None else high - mean
-    if not np.isfinite(mean) or not np.isfinite(half):
+def with_interval(found: Summary) -> str:
+    """A mean and its interval, to the decimals that the interval allows."""
+    if not np.isfinite(found.mean):
         return "-"
-    decimals = max(0, 1 - int(np.floor(np.log10(half)))) if half > 0 else 4
-    if half <= 0:
-        return f"{mean:.5g}"
-    return f"{mean:.{min(decimals, 9)}f} ± {half:.{min(decimals, 9)}f}"
+    if found.low is None or found.high is None or found.high <= found.low:
+        return f"{found.mean:.5g}"
+    decimals = min(9, max(0, 1 - int(np.floor(np.log10(0.5 * (found.high - found.low))))))
+    mean, low, high = (f"{value:.{decimals}f}" for value in (found.mean, found.low, found.high))
+    return f"{mean} ({low} to {high})"
 
 
 def _against(frame: Frame, cell: Cell, name: str) -> str:
@@ -232,7 +233,7 @@ def profiles(frame: Frame) -> Section | None:
     ]
     axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))
     caption = (
-        f"Performance profile over {count(frame.num_samples, 'sample')}: how often a scheduler is within a percentage "
+        f"Performance profile over {samples_in_all(frame)}: how often a scheduler is within a percentage "
         "of the best one there. Higher and further left is better."
     )
     drawn = Figure(line_chart(series, axes, is_step=True, has_marks=False), caption, "Performance profile")

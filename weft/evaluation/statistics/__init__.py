@@ -13,6 +13,8 @@ from weft.evaluation.statistics.bootstrap import percentile_interval as percenti
 from weft.evaluation.statistics.comparison import Comparison as Comparison
 from weft.evaluation.statistics.comparison import compare_paired as compare_paired
 from weft.evaluation.statistics.comparison import holm_family as holm_family
+from weft.evaluation.statistics.intervals import crossed_interval as crossed_interval
+from weft.evaluation.statistics.intervals import mean_interval as mean_interval
 from weft.evaluation.statistics.paired import PairedT as PairedT
 from weft.evaluation.statistics.paired import Wilcoxon as Wilcoxon
 from weft.evaluation.statistics.paired import WinTieLoss as WinTieLoss
