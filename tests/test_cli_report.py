@@ -87,6 +87,28 @@ def test_report_opens_the_page(plans: Path, tmp_path: Path, monkeypatch: pytest.
     assert opened == [str((tmp_path / "r.html").resolve())]
 
 
+def test_report_takes_the_baseline_of_evaluate(tmp_path: Path):
+    folder = str(tmp_path / "sweep")
+    asked = (
+        "evaluate",
+        "workflows",
+        "-s",
+        "heft,deft",
+        "--problems",
+        "2",
+        "--set",
+        "tasks=6",
+        "--out",
+        folder,
+    )
+    for baseline in ("deft", "heft"):
+        weft(*asked, "--baseline", baseline)
+        weft("report", folder, "--no-charts", "--out", str(tmp_path / "r.md"))
+        assert f"against {baseline} in %" in (tmp_path / "r.md").read_text()
+    weft("report", folder, "--baseline", "deft", "--no-charts", "--out", str(tmp_path / "r.md"))
+    assert "against deft in %" in (tmp_path / "r.md").read_text()
+
+
 def test_report_judges_claims_without_a_sweep(tmp_path: Path):
     run = write_run(tmp_path / "run", [{"samples": 10, "seconds": 1.0}])
     done = weft("report", str(run), "--claims", "conditional", "--out", str(tmp_path / "r.md"))

@@ -10,12 +10,12 @@ from weft.evaluation.report.blocks import BigTable, Figure, Figures, Table
 from weft.evaluation.report.sections import (
     all_rows,
     difference,
-    profiles,
     results,
     signed,
     utilisation,
     with_interval,
 )
+from weft.evaluation.report.typical import profiles
 
 
 def cost(name: str, p: float, seed: int) -> float:
@@ -78,6 +78,17 @@ def test_difference_marks_what_may_be_chance():
     frame = example_frame(lambda name, p, seed: 100.0 + (seed * 7 + len(name) * 3) % 5)
     assert difference(frame.against["p_c=0", "ppo"]).startswith("\N{ALMOST EQUAL TO}")
     assert difference(None) == "-"
+
+
+def test_profile_comes_with_typical_differences_to_the_baseline():
+    section = profiles(example_frame(cost))
+    assert section is not None
+    typical = section.blocks[2]
+    assert isinstance(typical, Table)
+    assert typical.headers[-1] == "below fifo (% of samples)"
+    assert typical.rows[0][0] == "ppo" and typical.rows[0][1].startswith("-9.")
+    assert typical.rows[0][3] == "100 (100 to 100)"
+    assert len(profiles(example_frame(cost, num_seeds=1)).blocks) == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-0.04, "0.0"), (-3.0, "\N{MINUS SIGN}3.0")])

@@ -25,7 +25,8 @@ from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, check_instance, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
 from weft.evaluation.report.runs import RecipeOf, TrainingRun, read_run
-from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
+from weft.evaluation.report.sections import all_rows, capital, more_figures, results, utilisation
+from weft.evaluation.report.typical import profiles
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
 from weft.io.runs import run_folders

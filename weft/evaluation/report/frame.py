@@ -17,6 +17,7 @@ import numpy as np
 from weft.errors import InputError
 from weft.evaluation.breaches import Breach, breaches_of
 from weft.evaluation.evaluate import METRICS, STREAM_METRICS, Summary, summary_of
+from weft.evaluation.report.devices import DeviceUse, device_rows, numbered
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.evaluation.store import Config, Row, read_sweep
 from weft.model.graph import Floats
@@ -44,15 +45,6 @@ class Sample:
 
     def __str__(self) -> str:
         return f"{self.problem}, seed {self.seed}"
-
-
-@dataclass(frozen=True)
-class DeviceUse:
-    """How busy one device was under one scheduler, the mean over samples."""
-
-    device: str
-    utilisation: float
-    batch_fill: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,14 +161,17 @@ class Frame:
         first = self.samples[self.cells[0].label]
         return tuple(sample for sample in first if all(sample in own for own in others))
 
-    def overall(self, scheduler: str) -> Floats:
-        """The geometric mean over the cells, of every sample that all of them have: (num_units,)."""
-        logs = []
+    def shared(self, scheduler: str) -> Floats:
+        """Costs on the samples that all cells have: (num_units, num_cells)."""
+        columns = []
         for cell in self.cells:
             places = {sample: k for k, sample in enumerate(self.samples[cell.label])}
-            own = [places[sample] for sample in self.units]
-            logs.append(np.log(self.costs(cell.label, scheduler)[own]))
-        return np.asarray(np.exp(np.mean(logs, axis=0)), dtype=np.float64)
+            columns.append(self.costs(cell.label, scheduler)[[places[sample] for sample in self.units]])
+        return np.stack(columns, axis=1)
+
+    def overall(self, scheduler: str) -> Floats:
+        """The geometric mean over the cells, of every sample that all of them have: (num_units,)."""
+        return np.asarray(np.exp(np.log(self.shared(scheduler)).mean(axis=1)), dtype=np.float64)
 
     @cached_property
     def _grouped(self) -> dict[tuple[str, str], list[Row]]:
@@ -195,18 +190,12 @@ class Frame:
         lists = [[str(one["device"]) for one in row] for row in mine]
         if not lists or any(names != lists[0] for names in lists):
             return ()
-        names = _numbered(lists[0])
+        names = numbered(lists[0])
         columns = [
             [float(np.mean([float(str(row[d][key])) for row in mine])) for d in range(len(names))]
             for key in ("utilisation", "batch_fill")
         ]
         return tuple(DeviceUse(*one) for one in zip(names, *columns, strict=True))
-
-
-def _numbered(names: Sequence[str]) -> list[str]:
-    """Names made different: slots of one device share its name."""
-    return [f"{name} ({names[:i].count(name) + 1})" if names.count(name) > 1 else name
-            for i, name in enumerate(names)]  # fmt: skip
 
 
 def _tail(name: str, parts: int) -> str:
@@ -393,14 +382,3 @@ def refuse_costs(frame: Frame) -> None:
                     file=frame.source,
                     field=frame.metric,
                 )
-
-
-def device_rows(row: Row) -> list[Mapping[str, object]]:
-    """What a row says of every device; empty where it says nothing."""
-    try:
-        found = json.loads(row.devices or "[]")
-        return [{**one, "device": str(one["device"])} for one in found]
-    except (ValueError, TypeError, KeyError):
-        raise InputError(
-            "expected a list of devices", field=f"{row.problem}, {row.scheduler}: devices"
-        ) from None

@@ -9,16 +9,13 @@ import numpy as np
 
 from weft.evaluation.evaluate import Summary
 from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Section, Table, Text
-from weft.evaluation.report.frame import Cell, DeviceUse, Frame
+from weft.evaluation.report.devices import DeviceUse
+from weft.evaluation.report.frame import Cell, Frame
 from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
-from weft.evaluation.report.words import quantity, samples_in_all, words
-from weft.evaluation.statistics import Comparison, PerformanceProfile, performance_profile
+from weft.evaluation.report.words import quantity, words
+from weft.evaluation.statistics import Comparison
 from weft.model.graph import Floats
 
-WITHIN = (0.0, 1.0, 5.0, 10.0, 25.0)
-"""Percentages above the best at which a profile is also given as a table."""
-MOST_STEPS = 400
-"""Points of a profile that is drawn."""
 MOST_LINES = 60
 """A table of more lines is shown page by page."""
 _MINUS = "\N{MINUS SIGN}"
@@ -219,44 +216,6 @@ def _is_idle(frame: Frame, metric: str) -> bool:
     columns = [frame.values[metric, cell.label, name] for cell in frame.cells for name in frame.schedulers]
     found = np.concatenate(columns)
     return bool(np.isnan(found).any() or (found == 0.0).all())
-
-
-def profiles(frame: Frame) -> Section | None:
-    """How often each scheduler is within a percentage of the best."""
-    if len(frame.schedulers) < 2 or frame.num_samples < 2:
-        return None
-    costs = np.stack([frame.pooled(name) for name in frame.schedulers], axis=1)
-    found = _profile(costs)
-    series = [
-        Series(frame.shown(name), 100.0 * (found.taus - 1.0), 100.0 * found.shares[k], look=k)
-        for k, name in enumerate(frame.schedulers)
-    ]
-    axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))
-    caption = (
-        f"Performance profile over {samples_in_all(frame)}: how often a scheduler is within a percentage "
-        "of the best one there. Higher and further left is better."
-    )
-    drawn = Figure(line_chart(series, axes, is_step=True, has_marks=False), caption, "Performance profile")
-    rows = tuple(
-        (
-            frame.shown(name),
-            *(f"{100 * float((found.ratios[:, k] <= 1 + p / 100 + 1e-9).mean()):.0f} %" for p in WITHIN),
-        )
-        for k, name in enumerate(frame.schedulers)
-    )
-    headers = ("scheduler", "best", *(f"within {p:g} %" for p in WITHIN[1:]))
-    table = Table(headers, rows, tuple(range(1, len(headers))), "Share of samples")
-    return Section(f"{frame.title}: how often close to the best", (drawn, table))
-
-
-def _profile(costs: Floats) -> PerformanceProfile:
-    """The profile up to where nearly all is said; every step of it, or a grid where there are too many."""
-    whole = performance_profile(costs)
-    most = max(1.01, float(np.quantile(whole.ratios, 0.98)))
-    steps = np.append(whole.taus[whole.taus < most], most)
-    return performance_profile(
-        costs, steps if len(steps) <= MOST_STEPS else np.linspace(1.0, most, MOST_STEPS)
-    )
 
 
 def utilisation(frame: Frame) -> Section | None:

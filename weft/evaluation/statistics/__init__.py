@@ -4,8 +4,10 @@ Costs are lower-is-better, scores higher-is-better; parameters are named after w
 """
 
 from weft.evaluation.statistics.aggregates import Aggregates as Aggregates
+from weft.evaluation.statistics.aggregates import PairedAggregates as PairedAggregates
 from weft.evaluation.statistics.aggregates import aggregate as aggregate
 from weft.evaluation.statistics.aggregates import interquartile_mean as interquartile_mean
+from weft.evaluation.statistics.aggregates import paired_aggregates as paired_aggregates
 from weft.evaluation.statistics.aggregates import probability_of_improvement as probability_of_improvement
 from weft.evaluation.statistics.bootstrap import Interval as Interval
 from weft.evaluation.statistics.bootstrap import bca_interval as bca_interval

@@ -1,19 +1,30 @@
-"""Aggregates over training runs with stratified bootstrap intervals (Agarwal et al. 2021, "rliable").
+"""Aggregates with bootstrap intervals (Agarwal et al. 2021, "rliable"), over runs or over paired samples.
 
-Scores come as (runs, tasks), higher is better; runs are resampled within each task.
+Scores of runs come as (runs, tasks), higher is better; runs are resampled within each task. Costs of
+paired samples come as (samples, points), lower is better; samples are resampled whole.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
 from weft.evaluation.statistics.bootstrap import Interval, batches
-from weft.evaluation.statistics.samples import check_confidence, check_resamples, column, run_matrix
+from weft.evaluation.statistics.distributions import normal_two_sided, t_quantile
+from weft.evaluation.statistics.paired import log_ratios
+from weft.evaluation.statistics.samples import (
+    check_confidence,
+    check_resamples,
+    column,
+    numbers,
+    refuse_not_positive,
+    run_matrix,
+)
 from weft.model.graph import Floats
 
 
@@ -33,6 +44,25 @@ class Aggregates:
         return (
             f"interquartile mean {self.iqm}, mean {self.mean.value:.4g}, median {self.median.value:.4g}, "
             f"optimality gap {self.optimality_gap.value:.4g}"
+        )
+
+
+@dataclass(frozen=True)
+class PairedAggregates:
+    """A first scheduler against a second over all samples and points; differences in percent, negative is less."""
+
+    mean_percent: Interval
+    """Geometric mean of the ratio."""
+    median_percent: Interval
+    iqm_percent: Interval
+    """Geometric mean of the middle half of all ratios."""
+    improvement_percent: Interval
+    """How often the first is below the second; a tie counts half."""
+
+    def __str__(self) -> str:
+        return (
+            f"interquartile mean {self.iqm_percent}, median {self.median_percent.value:.4g}, "
+            f"below on {self.improvement_percent.value:.4g} %"
         )
 
 
@@ -84,6 +114,42 @@ def probability_of_improvement(
     better = (by_task[0] > by_task[1]) + 0.5 * (by_task[0] == by_task[1])  # (tasks, runs_a, runs_b)
     found = _resampled_improvement(better, resamples, np.random.default_rng(seed))
     return _percentiles(np.array([better.mean()]), found[:, None], level)[0]
+
+
+def paired_aggregates(
+    a: npt.ArrayLike, b: npt.ArrayLike, *, confidence: float = 0.95, seed: int = 0, resamples: int = 999
+) -> PairedAggregates:
+    """Mean, median, interquartile mean and probability of improvement of costs, (samples, points), of a against b.
+
+    Quantiles of the resamples are taken further out the fewer samples there are, as Student's t is
+    against the normal distribution (Hesterberg 2015, the expanded percentile interval).
+    """
+    first, second = numbers(a, "a", ndim=2), numbers(b, "b", ndim=2)
+    if first.shape != second.shape or first.shape[0] < 2 or first.shape[1] < 1:
+        message = (
+            f"expected as many samples, at least 2, and points as in a {first.shape}, got {second.shape}"
+        )
+        raise InputError(message, field="b")
+    refuse_not_positive(first, "a")
+    refuse_not_positive(second, "b")
+    logs, rng = log_ratios(first, second), np.random.default_rng(seed)
+    found = [_paired_summaries(logs[rng.integers(0, len(logs), (count, len(logs)))])
+             for count in batches(check_resamples(resamples), logs.size)]  # fmt: skip
+    level = check_confidence(confidence)
+    wider = _percentiles(_paired_summaries(logs[None])[0], np.concatenate(found), _expanded(level, len(logs)))
+    return PairedAggregates(*(replace(one, confidence=level) for one in wider))
+
+
+def _expanded(level: float, n: int) -> float:
+    return 1.0 - normal_two_sided(math.sqrt(n / (n - 1)) * t_quantile(1.0 - level, n - 1))
+
+
+def _paired_summaries(logs: Floats) -> Floats:
+    """Mean, median, interquartile mean in percent, and share below in percent, of every matrix: (count, 4)."""
+    flat = logs.reshape(len(logs), -1)
+    below = (flat < 0.0).mean(axis=1) + 0.5 * (flat == 0.0).mean(axis=1)
+    centres = np.stack([flat.mean(axis=1), np.median(flat, axis=1), _middle_mean(flat)], axis=1)
+    return np.concatenate([100.0 * np.expm1(np.minimum(centres, 700.0)), 100.0 * below[:, None]], axis=1)
 
 
 def stratified(matrix: Floats, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:

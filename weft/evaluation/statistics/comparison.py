@@ -12,14 +12,11 @@ import numpy.typing as npt
 
 from weft.evaluation.statistics.bootstrap import Interval
 from weft.evaluation.statistics.intervals import mean_interval
-from weft.evaluation.statistics.paired import cohens_d_z, holm, paired_t, tied, wilcoxon, win_tie_loss
+from weft.evaluation.statistics.paired import cohens_d_z, holm, log_ratios, paired_t, wilcoxon, win_tie_loss
 from weft.evaluation.statistics.samples import check_confidence, pairs, refuse_not_positive
 from weft.model.graph import Floats
 
 Verdict = Literal["better", "worse", "not distinguishable"]
-
-_DECIMALS = 12
-"""Log-ratios are rounded to this many decimals, so that 9/10 and 18/20 tie."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def compare_paired(
     first, second = pairs(a, b, at_least=2)
     refuse_not_positive(first, "a")
     refuse_not_positive(second, "b")
-    ratios, sign = _canonical(_log_ratios(first, second, tolerance))
+    ratios, sign = _canonical(log_ratios(first, second, tolerance))
     none = np.zeros_like(ratios)
     interval = _mean_interval(ratios, sign, confidence)
     record = win_tie_loss(first, second, tolerance=tolerance)
@@ -125,11 +122,6 @@ def holm_family(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     t = holm([one.t_p for one in comparisons]).tolist()
     ranks = holm([one.wilcoxon_p for one in comparisons]).tolist()
     return tuple(replace(one, t_p=t[i], wilcoxon_p=ranks[i]) for i, one in enumerate(comparisons))
-
-
-def _log_ratios(a: Floats, b: Floats, tolerance: float) -> Floats:
-    """log(a / b), exactly zero where a and b count as equal."""
-    return np.where(tied(a, b, tolerance), 0.0, np.round(np.log(a) - np.log(b), _DECIMALS))
 
 
 def _canonical(values: Floats) -> tuple[Floats, int]:
