@@ -18,7 +18,7 @@ from weft.model.graph import Floats
 
 TARGET = 0.93
 SIZES = (5, 10, 24)
-RUNS, SEEDS = 5, 40
+RUNS, SEEDS, POINTS = 5, 40, 11
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 Method = Callable[[Floats], Interval]
 
@@ -81,6 +81,29 @@ def crossed(name: str, level: str, repeats: int, seed: int = 0) -> list[Covered]
     ]
 
 
+def together(name: str, repeats: int, seed: int = 0) -> list[Covered]:
+    """Points of a claim that share half of what runs and seeds differ in: how often all intervals hold at once."""
+    rng = np.random.default_rng(seed)
+    all_hold: dict[str, list[bool]] = {"each point alone": [], "weft, all together": []}
+    widths: dict[str, list[float]] = {key: [] for key in all_hold}
+    for _ in range(repeats):
+        runs = DRAWS[name](rng, (1, RUNS, 1)) + DRAWS[name](rng, (POINTS, RUNS, 1))
+        seeds = DRAWS[name](rng, (1, 1, SEEDS)) + DRAWS[name](rng, (POINTS, 1, SEEDS))
+        rows = runs + seeds + rng.normal(size=(POINTS, RUNS, SEEDS))
+        for key, level in zip(all_hold, (0.95, 1.0 - 0.05 / POINTS), strict=True):
+            found = [crossed_interval(own, np.zeros((1, SEEDS)), confidence=level) for own in rows]
+            all_hold[key].append(all(one.low <= 0.0 <= one.high for one in found))
+            widths[key].append(float(np.mean([one.high - one.low for one in found])))
+    alone = float(np.mean(widths["each point alone"]))
+    size = f"{RUNS} x {SEEDS}"
+    return [
+        Covered(
+            key, f"{name}, {POINTS} points", size, float(np.mean(held)), float(np.mean(widths[key])) / alone
+        )
+        for key, held in all_hold.items()
+    ]
+
+
 def _covered(method: str, samples: str, size: str, found: list[Interval], plain: list[Interval]) -> Covered:
     share = float(np.mean([one.low <= 0.0 <= one.high for one in found]))
     widths = [float(np.mean([one.high - one.low for one in ends])) for ends in (found, plain)]
@@ -106,6 +129,9 @@ def main(arguments: list[str]) -> int:
     for name in DRAWS:
         for level in LEVELS:
             found += _shown(crossed(name, level, options.repeats, options.seed))
+    print(f"all {POINTS} points of a claim at once (width against each point alone)")
+    for name in DRAWS:
+        found += _shown(together(name, options.repeats // 8, options.seed))
     worst = min((one for one in found if one.method.startswith("weft")), key=lambda one: one.share)
     is_reached = worst.share >= TARGET
     print(f"lowest of weft: {100 * worst.share:.1f} % ({worst.samples}, {worst.size})")

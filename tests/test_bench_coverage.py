@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.coverage import DRAWS, LEVELS, SIZES, TARGET, crossed, means, student
+from benchmarks.coverage import DRAWS, LEVELS, SIZES, TARGET, crossed, means, student, together
 from weft.evaluation.statistics import mean_interval
 
 REPEATS = 1500
@@ -24,6 +24,12 @@ def test_intervals_of_means_cover(name: str, size: int):
 def test_intervals_over_runs_and_seeds_cover(name: str, level: str):
     _, both = crossed(name, level, 500)
     assert both.share >= TARGET
+
+
+def test_points_of_a_claim_are_covered_at_once():
+    alone, corrected = together("normal", 120)
+    assert corrected.share >= max(TARGET, alone.share)
+    assert corrected.width > 1.3
 
 
 def test_students_t_falls_short_on_skewed_samples():

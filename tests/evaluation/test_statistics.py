@@ -496,7 +496,7 @@ def test_paired_aggregates_follow_their_definitions() -> None:
     a, b = np.random.default_rng(0).lognormal(0, 0.3, (2, 12, 5))
     a[0, 0] = b[0, 0]
     logs = np.log(a / b)
-    found = paired_aggregates(a, b, resamples=50)
+    found = paired_aggregates(a[None], b[None], resamples=50)
     assert found.mean_percent.value == close(100 * math.expm1(logs.mean()))
     assert found.median_percent.value == close(100 * math.expm1(np.median(logs)))
     assert found.iqm_percent.value == close(100 * math.expm1(scipy.stats.trim_mean(logs, 0.25, axis=None)))
@@ -505,7 +505,9 @@ def test_paired_aggregates_follow_their_definitions() -> None:
 
 def test_paired_aggregates_resample_samples_with_all_their_points() -> None:
     ratios = np.random.default_rng(1).lognormal(0, 0.3, (20, 1))
-    one, copied = (paired_aggregates(x, np.ones_like(x)) for x in (ratios, np.repeat(ratios, 10, axis=1)))
+    one, copied = (
+        paired_aggregates(x[None], np.ones_like(x)[None]) for x in (ratios, np.repeat(ratios, 10, 1))
+    )
     expected = (one.mean_percent.low, one.mean_percent.high)
     assert (copied.mean_percent.low, copied.mean_percent.high) == close(expected)  # copies tell nothing new
 
@@ -514,14 +516,14 @@ def test_paired_aggregates_of_few_samples_cover() -> None:
     rng = np.random.default_rng(2)
     hits = 0
     for _ in range(300):
-        found = paired_aggregates(rng.lognormal(0, 0.3, (5, 1)), np.ones((5, 1)), resamples=200)
+        found = paired_aggregates(rng.lognormal(0, 0.3, (1, 5, 1)), np.ones((1, 5, 1)), resamples=200)
         hits += found.median_percent.low <= 0.0 <= found.median_percent.high
     assert hits / 300 >= 0.93
 
 
 def test_paired_aggregates_mirror_when_exchanged() -> None:
     a, b = np.random.default_rng(3).lognormal(0, 0.3, (2, 9, 2))
-    one, other = paired_aggregates(a, b), paired_aggregates(b, a)
+    one, other = paired_aggregates(a[None], b[None]), paired_aggregates(b[None], a[None])
     assert one.improvement_percent.value == close(100 - other.improvement_percent.value)
     assert (1 + one.iqm_percent.value / 100) * (1 + other.iqm_percent.value / 100) == close(1.0)
 
@@ -675,7 +677,7 @@ BAD = [
         "resamples: expected a whole number >= 1, got 0",
     ),
     (
-        lambda: paired_aggregates([[1.0], [2.0]], [[1.0]]),
+        lambda: paired_aggregates([[[1.0], [2.0]]], [[[1.0]]]),
         "b: expected as many samples, at least 2, and points as in a (2, 1), got (1, 1)",
     ),
     (lambda: mean_interval([1]), "values: expected at least 2 value(s), got 1"),

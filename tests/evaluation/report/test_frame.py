@@ -97,7 +97,7 @@ def test_statistics_over_all_cells_are_over_what_they_share():
     expected = [
         (10.0 + seed) ** (1 / 3) * (18.0 + seed) ** (1 / 3) * (20.0 + seed) ** (1 / 3) for seed in range(4)
     ]
-    assert frame.overall("ppo") == pytest.approx(expected)
+    assert frame.overall("ppo")[0] == pytest.approx(expected)
 
 
 def test_frame_shows_runs_by_their_folder_unless_two_look_the_same():

@@ -26,6 +26,7 @@ from weft.evaluation.report.plans import Notice, check_instance, lost, side_by_s
 from weft.evaluation.report.provenance import provenance
 from weft.evaluation.report.runs import RecipeOf, TrainingRun, read_run
 from weft.evaluation.report.sections import all_rows, capital, more_figures, results, utilisation
+from weft.evaluation.report.seeds import together
 from weft.evaluation.report.typical import profiles
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
@@ -150,7 +151,8 @@ def _findings(sources: Sources, options: Options, notice: Notice) -> tuple[list[
     """What the sweeps and the training runs say: in lines, and in sections."""
     lines: list[str] = []
     sections: list[Section] = []
-    for frame in sources.frames:
+    for whole in sources.frames:
+        frame = together(whole, (options.subject,))
         chosen = subject(frame, options.subject)
         lines += [_untitled(line, sources) for line in headline(frame, chosen)]
         sections += _about(frame, chosen, options, notice)
@@ -166,7 +168,7 @@ def _untitled(text: str, sources: Sources) -> str:
         return text
     frame = sources.frames[0]
     short = text.removeprefix(f"{frame.title}: ")
-    names = tuple(frame.shown(name) for name in frame.schedulers)
+    names = tuple(one.shown(name) for one in (frame, together(frame)) for name in one.schedulers)
     return short if short == text or short.startswith(names) else capital(short)
 
 

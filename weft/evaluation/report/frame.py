@@ -7,8 +7,8 @@ that lack a scheduler (the sweep still runs) are left out, so that everything st
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from weft.errors import InputError
 from weft.evaluation.breaches import Breach, breaches_of
 from weft.evaluation.evaluate import METRICS, STREAM_METRICS, Summary, summary_of
 from weft.evaluation.report.devices import DeviceUse, device_rows, numbered
-from weft.evaluation.statistics import Comparison, compare_paired, holm_family
+from weft.evaluation.report.pairing import Sample, paired, samples_of, values_of
+from weft.evaluation.statistics import Comparison, compare_crossed, crossed_interval, holm_family
 from weft.evaluation.store import Config, Row, read_sweep
 from weft.model.graph import Floats
 from weft.scenarios.recipes import STREAM_BASELINE
@@ -34,17 +35,6 @@ class Cell:
 
     label: str
     settings: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What schedulers are paired by."""
-
-    problem: str
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.problem}, seed {self.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +66,8 @@ class Frame:
     """What was asked for; None where instances cannot be made again."""
     breaches: Mapping[str, Breach] = field(default_factory=dict)
     """Schedulers whose schedules broke a rule: none of them can win."""
+    runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Scheduler -> the training runs it is the mean of, where it stands for several."""
 
     @property
     def lawful(self) -> tuple[str, ...]:
@@ -92,6 +84,14 @@ class Frame:
     def costs(self, cell: str, scheduler: str) -> Floats:
         """The deciding metric, one value per sample."""
         return self.values[self.metric, cell, scheduler]
+
+    def members(self, scheduler: str) -> tuple[str, ...]:
+        """The training runs a scheduler stands for, or itself."""
+        return self.runs.get(scheduler, (scheduler,))
+
+    def by_run(self, metric: str, cell: str, scheduler: str) -> Floats:
+        """One metric of every run on every sample: (num_runs, num_samples)."""
+        return np.stack([self.values[metric, cell, name] for name in self.members(scheduler)])
 
     def shown(self, scheduler: str) -> str:
         """A short name: of a path its last part, or as many parts as tell it from the others."""
@@ -133,8 +133,13 @@ class Frame:
         return self.is_stream and len({sample.problem for sample in self.units}) == 1
 
     def summary(self, metric: str, cell: str, scheduler: str) -> Summary:
-        """Mean, standard error and interval of one metric."""
-        return summary_of(cell, scheduler, metric, self.values[metric, cell, scheduler])
+        """Mean, standard error and interval of one metric, over samples and training runs."""
+        found = summary_of(cell, scheduler, metric, self.values[metric, cell, scheduler])
+        values = self.by_run(metric, cell, scheduler)
+        if len(values) == 1 or found.low is None or not np.isfinite(values).all():
+            return found
+        ends = crossed_interval(values, np.zeros((1, values.shape[1])))
+        return replace(found, low=ends.low, high=ends.high)
 
     @cached_property
     def against(self) -> dict[tuple[str, str], Comparison]:
@@ -147,7 +152,10 @@ class Frame:
         pairs = [
             (c.label, name) for c in self.cells for name in others if len(self.costs(c.label, name)) >= 2
         ]
-        found = [compare_paired(self.costs(c, name), self.costs(c, self.baseline)) for c, name in pairs]
+        found = [
+            compare_crossed(*(self.by_run(self.metric, c, one) for one in (name, self.baseline)))
+            for c, name in pairs
+        ]
         return dict(zip(pairs, holm_family(found), strict=True))
 
     def pooled(self, scheduler: str) -> Floats:
@@ -162,27 +170,29 @@ class Frame:
         return tuple(sample for sample in first if all(sample in own for own in others))
 
     def shared(self, scheduler: str) -> Floats:
-        """Costs on the samples that all cells have: (num_units, num_cells)."""
+        """Costs on the samples that all cells have: (num_runs, num_units, num_cells)."""
         columns = []
         for cell in self.cells:
             places = {sample: k for k, sample in enumerate(self.samples[cell.label])}
-            columns.append(self.costs(cell.label, scheduler)[[places[sample] for sample in self.units]])
-        return np.stack(columns, axis=1)
+            own = [places[sample] for sample in self.units]
+            columns.append(self.by_run(self.metric, cell.label, scheduler)[:, own])
+        return np.stack(columns, axis=2)
 
     def overall(self, scheduler: str) -> Floats:
-        """The geometric mean over the cells, of every sample that all of them have: (num_units,)."""
-        return np.asarray(np.exp(np.log(self.shared(scheduler)).mean(axis=1)), dtype=np.float64)
+        """The geometric mean over the cells, of every sample that all of them have: (num_runs, num_units)."""
+        return np.asarray(np.exp(np.log(self.shared(scheduler)).mean(axis=2)), dtype=np.float64)
 
     @cached_property
     def _grouped(self) -> dict[tuple[str, str], list[Row]]:
         found: dict[tuple[str, str], list[Row]] = {}
-        for row in paired(self.rows, self.schedulers):
+        names = [run for name in self.schedulers for run in self.members(name)]
+        for row in paired(self.rows, names):
             found.setdefault((row.cell, row.scheduler), []).append(row)
         return found
 
     def rows_of(self, cell: str, scheduler: str) -> list[Row]:
         """Rows of one scheduler in one cell that every other one has too, by problem and seed."""
-        return self._grouped.get((cell, scheduler), [])
+        return [row for name in self.members(scheduler) for row in self._grouped.get((cell, name), [])]
 
     def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
         """Every device's share of busy time and of its batches; empty where rows do not say, or machines differ."""
@@ -221,7 +231,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     is_stream = any(row.p99_jct is not None for row in rows)
     has_seed_samples = is_stream and recipe["generator"] != MANY_STREAMS
     whole = paired(rows, schedulers)
-    samples = _samples(whole, [c.label for c in cells], has_seed_samples)
+    samples = samples_of(whole, [c.label for c in cells], has_seed_samples)
     present = tuple(cell for cell in cells if samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
@@ -235,7 +245,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
         schedulers=schedulers,
         cells=present,
         samples=samples,
-        values=_values(whole, samples, metrics, schedulers, has_seed_samples),
+        values=values_of(whole, samples, metrics, schedulers, has_seed_samples),
         metrics=metrics,
         rows=tuple(rows),
         num_expected=len(cells) * _whole(config["problems"]) * len(_list(config["seeds"])) * len(schedulers),
@@ -315,58 +325,6 @@ def choose_baseline(wanted: str | None, usual: str, schedulers: Sequence[str]) -
         hint = did_you_mean(wanted, schedulers)
         raise InputError(f"expected one of {', '.join(schedulers)}, got {wanted!r}{hint}", field="--baseline")
     return wanted
-
-
-def paired(rows: Sequence[Row], schedulers: Sequence[str]) -> list[Row]:
-    """Rows of the problems and seeds that every scheduler has."""
-    seen: dict[tuple[str, str, int], list[str]] = {}
-    for row in rows:
-        seen.setdefault((row.cell, row.problem, row.seed), []).append(row.scheduler)
-    return [row for row in rows if len(seen[row.cell, row.problem, row.seed]) == len(schedulers)]
-
-
-def _samples(
-    rows: Iterable[Row], cells: Sequence[str], has_seed_samples: bool
-) -> dict[str, tuple[Sample, ...]]:
-    """Samples of every cell: problems, in a stream problems with seeds."""
-    found: dict[str, dict[Sample, None]] = {cell: {} for cell in cells}
-    first: dict[tuple[str, str], int] = {}
-    for row in (row for row in rows if row.cell in found):
-        seed = row.seed if has_seed_samples else first.setdefault((row.cell, row.problem), row.seed)
-        found[row.cell][Sample(row.problem, seed)] = None
-    return {cell: tuple(samples) for cell, samples in found.items()}
-
-
-def _values(
-    rows: Sequence[Row],
-    samples: Mapping[str, tuple[Sample, ...]],
-    metrics: Sequence[str],
-    schedulers: Sequence[str],
-    has_seed_samples: bool,
-) -> dict[tuple[str, str, str], Floats]:
-    grouped: dict[tuple[str, str, str, int], list[Row]] = {}
-    for row in rows:
-        key = (row.cell, row.scheduler, row.problem, row.seed if has_seed_samples else 0)
-        grouped.setdefault(key, []).append(row)
-    found = {}
-    for cell, own in samples.items():
-        for name in schedulers:
-            groups = [grouped[cell, name, s.problem, s.seed if has_seed_samples else 0] for s in own]
-            for metric in metrics:
-                means = [np.mean([_number(row, metric) for row in group]) for group in groups]
-                found[metric, cell, name] = np.array(means, dtype=np.float64)
-    return found
-
-
-def _number(row: Row, metric: str) -> float:
-    value = getattr(row, metric)
-    if value is None:
-        return float("nan")
-    if not isinstance(value, int | float):
-        raise InputError(
-            f"expected a number, got {value!r}", field=f"{row.problem}, {row.scheduler}: {metric}"
-        )
-    return float(value)
 
 
 def refuse_costs(frame: Frame) -> None:

@@ -11,6 +11,7 @@ from weft.evaluation.evaluate import Summary
 from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Section, Table, Text
 from weft.evaluation.report.devices import DeviceUse
 from weft.evaluation.report.frame import Cell, Frame
+from weft.evaluation.report.seeds import in_words
 from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
 from weft.evaluation.report.words import quantity, words
 from weft.evaluation.statistics import Comparison
@@ -26,7 +27,7 @@ _LOG_FROM = 20.0
 
 def results(frame: Frame) -> Section:
     """Curves over the swept setting (or dots with intervals), and the tables behind them."""
-    blocks: list[Block] = []
+    blocks: list[Block] = [Text(tuple(said))] if (said := in_words(frame)) else []
     if frame.against:
         blocks += [_curve(frame)] if frame.setting else _dots(frame)
     if frame.setting:

@@ -39,7 +39,7 @@ def _drawn(frame: Frame) -> Figure:
 
 
 def _shares(frame: Frame) -> Table:
-    shares = profile_shares({name: frame.pooled(name) for name in frame.schedulers})
+    shares = profile_shares({name: frame.pooled(name)[None] for name in frame.schedulers})
     rows = tuple(
         (frame.shown(name), *(f"{share:.0f} %" for share in shares[name].values()))
         for name in frame.schedulers
@@ -71,7 +71,7 @@ def _typical(frame: Frame) -> list[Block]:
     text = (
         "The interquartile mean leaves out the lowest and the highest quarter of all ratios. The last column is the "
         "probability of improvement: how often the scheduler is below the baseline on the same sample, a tie counting "
-        "half. Intervals are by bootstrap over samples, each with all its points, and widened for few samples."
+        "half. Intervals are by bootstrap over samples, each with all its points, and over training seeds where there are several; they are widened for few."
     )
     return [Table(headers, tuple(rows), (1, 2, 3), caption), Text((text,))]
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.evaluation.report.frame import Frame, Sample
-from weft.evaluation.statistics import Comparison, compare_paired, holm_family
+from weft.evaluation.report.frame import Frame
+from weft.evaluation.report.pairing import Sample
+from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
 
 METRIC_WORDS = {
     "makespan": "makespan",
@@ -78,7 +79,7 @@ def standing(frame: Frame) -> Standing:
     winner, others = order[0], order[1:]
     if len(frame.units) < 2 or not others:
         return Standing(winner, ())
-    found = [compare_paired(frame.overall(winner), frame.overall(name)) for name in others]
+    found = [compare_crossed(frame.overall(winner), frame.overall(name)) for name in others]
     return Standing(winner, tuple(zip(others, holm_family(found), strict=True)))
 
 

@@ -13,6 +13,7 @@ from weft.evaluation.statistics.bootstrap import Interval as Interval
 from weft.evaluation.statistics.bootstrap import bca_interval as bca_interval
 from weft.evaluation.statistics.bootstrap import percentile_interval as percentile_interval
 from weft.evaluation.statistics.comparison import Comparison as Comparison
+from weft.evaluation.statistics.comparison import compare_crossed as compare_crossed
 from weft.evaluation.statistics.comparison import compare_paired as compare_paired
 from weft.evaluation.statistics.comparison import holm_family as holm_family
 from weft.evaluation.statistics.intervals import crossed_interval as crossed_interval

@@ -1,7 +1,7 @@
 """Aggregates with bootstrap intervals (Agarwal et al. 2021, "rliable"), over runs or over paired samples.
 
 Scores of runs come as (runs, tasks), higher is better; runs are resampled within each task. Costs of
-paired samples come as (samples, points), lower is better; samples are resampled whole.
+paired samples come as (runs, samples, points), lower is better; samples are resampled whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.evaluation.statistics.bootstrap import Interval, batches
 from weft.evaluation.statistics.distributions import normal_two_sided, t_quantile
-from weft.evaluation.statistics.paired import log_ratios
 from weft.evaluation.statistics.samples import (
     check_confidence,
     check_resamples,
@@ -26,6 +25,9 @@ from weft.evaluation.statistics.samples import (
     run_matrix,
 )
 from weft.model.graph import Floats
+
+_TIE = 1e-9
+"""Log-ratios up to this size count as none."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Aggregates:
 
 @dataclass(frozen=True)
 class PairedAggregates:
-    """A first scheduler against a second over all samples and points; differences in percent, negative is less."""
+    """A first scheduler against a second over all samples and points; in percent, negative is less."""
 
     mean_percent: Interval
     """Geometric mean of the ratio."""
@@ -119,25 +121,48 @@ def probability_of_improvement(
 def paired_aggregates(
     a: npt.ArrayLike, b: npt.ArrayLike, *, confidence: float = 0.95, seed: int = 0, resamples: int = 999
 ) -> PairedAggregates:
-    """Mean, median, interquartile mean and probability of improvement of costs, (samples, points), of a against b.
+    """Mean, median, interquartile mean and probability of improvement of the costs of a against b.
 
     Quantiles of the resamples are taken further out the fewer samples there are, as Student's t is
     against the normal distribution (Hesterberg 2015, the expanded percentile interval).
+
+    Parameters
+    ----------
+    a, b
+        (num_runs, num_samples, num_points) each: training runs, in their geometric mean, on the same
+        samples and points. Runs and samples are resampled, points are not.
     """
-    first, second = numbers(a, "a", ndim=2), numbers(b, "b", ndim=2)
-    if first.shape != second.shape or first.shape[0] < 2 or first.shape[1] < 1:
-        message = (
-            f"expected as many samples, at least 2, and points as in a {first.shape}, got {second.shape}"
-        )
-        raise InputError(message, field="b")
+    level = check_confidence(confidence)
+    first, second = _cubes(a, b)
+    rng = np.random.default_rng(seed)
+    found = []
+    for count in batches(check_resamples(resamples), first[0].size):
+        drawn = rng.integers(0, first.shape[1], (count, first.shape[1]))[:, :, None]
+        logs = _drawn_runs(first, count, rng) - _drawn_runs(second, count, rng)
+        found.append(_paired_summaries(np.take_along_axis(logs, drawn, axis=1)))
+    value = _paired_summaries((first.mean(axis=0) - second.mean(axis=0))[None])[0]
+    fewest = min(n for n in (len(first), len(second), first.shape[1]) if n > 1)
+    wider = _percentiles(value, np.concatenate(found), _expanded(level, fewest))
+    return PairedAggregates(*(replace(one, confidence=level) for one in wider))
+
+
+def _cubes(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """The logarithms of two arrays of positive costs on the same samples and points."""
+    first, second = numbers(a, "a", ndim=3), numbers(b, "b", ndim=3)
+    if first.shape[1:] != second.shape[1:] or first.shape[1] < 2 or not first.size or not second.size:
+        expected = f"as many samples, at least 2, and points as in a {first.shape[1:]}"
+        raise InputError(f"expected {expected}, got {second.shape[1:]}", field="b")
     refuse_not_positive(first, "a")
     refuse_not_positive(second, "b")
-    logs, rng = log_ratios(first, second), np.random.default_rng(seed)
-    found = [_paired_summaries(logs[rng.integers(0, len(logs), (count, len(logs)))])
-             for count in batches(check_resamples(resamples), logs.size)]  # fmt: skip
-    level = check_confidence(confidence)
-    wider = _percentiles(_paired_summaries(logs[None])[0], np.concatenate(found), _expanded(level, len(logs)))
-    return PairedAggregates(*(replace(one, confidence=level) for one in wider))
+    return np.log(first), np.log(second)
+
+
+def _drawn_runs(logs: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """The mean over runs drawn anew, (count, num_samples, num_points); a single run is taken as it is."""
+    if len(logs) == 1:
+        return logs
+    shares = rng.multinomial(len(logs), np.full(len(logs), 1 / len(logs)), count) / len(logs)
+    return np.asarray(np.tensordot(shares, logs, axes=1))
 
 
 def _expanded(level: float, n: int) -> float:
@@ -147,6 +172,7 @@ def _expanded(level: float, n: int) -> float:
 def _paired_summaries(logs: Floats) -> Floats:
     """Mean, median, interquartile mean in percent, and share below in percent, of every matrix: (count, 4)."""
     flat = logs.reshape(len(logs), -1)
+    flat = np.where(np.abs(flat) <= _TIE, 0.0, flat)
     below = (flat < 0.0).mean(axis=1) + 0.5 * (flat == 0.0).mean(axis=1)
     centres = np.stack([flat.mean(axis=1), np.median(flat, axis=1), _middle_mean(flat)], axis=1)
     return np.concatenate([100.0 * np.expm1(np.minimum(centres, 700.0)), 100.0 * below[:, None]], axis=1)

@@ -11,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.evaluation.statistics.bootstrap import Interval
-from weft.evaluation.statistics.intervals import mean_interval
-from weft.evaluation.statistics.paired import cohens_d_z, holm, log_ratios, paired_t, wilcoxon, win_tie_loss
-from weft.evaluation.statistics.samples import check_confidence, pairs, refuse_not_positive
+from weft.evaluation.statistics.intervals import crossed_interval, mean_interval
+from weft.evaluation.statistics.paired import cohens_d_z, holm, paired_t, tied, wilcoxon, win_tie_loss
+from weft.evaluation.statistics.samples import check_confidence, crossed, pairs, refuse_not_positive
 from weft.model.graph import Floats
 
 Verdict = Literal["better", "worse", "not distinguishable"]
+
+
+_DECIMALS = 12
+"""Log-ratios are rounded to this many decimals, so that 9/10 and 18/20 tie."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def compare_paired(
     first, second = pairs(a, b, at_least=2)
     refuse_not_positive(first, "a")
     refuse_not_positive(second, "b")
-    ratios, sign = _canonical(log_ratios(first, second, tolerance))
+    ratios, sign = _canonical(_log_ratios(first, second, tolerance))
     none = np.zeros_like(ratios)
     interval = _mean_interval(ratios, sign, confidence)
     record = win_tie_loss(first, second, tolerance=tolerance)
@@ -117,11 +121,32 @@ def compare_paired(
     )
 
 
+def compare_crossed(a: npt.ArrayLike, b: npt.ArrayLike, *, confidence: float = 0.95) -> Comparison:
+    """The same of costs as (runs, problems): policies of several training runs, in their geometric means.
+
+    The interval is over runs and problems, both of them random; tests and wins are over problems.
+    """
+    first, second = crossed(a, b)
+    refuse_not_positive(first, "a")
+    refuse_not_positive(second, "b")
+    logs = np.log(first), np.log(second)
+    found = compare_paired(*(np.exp(one.mean(axis=0)) for one in logs), confidence=confidence)
+    if len(first) == len(second) == 1:
+        return found
+    ends = crossed_interval(*logs, confidence=confidence)
+    return replace(found, low_percent=_percent(ends.low), high_percent=_percent(ends.high))
+
+
 def holm_family(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """The comparisons with both p-values corrected by Holm for being made together."""
     t = holm([one.t_p for one in comparisons]).tolist()
     ranks = holm([one.wilcoxon_p for one in comparisons]).tolist()
     return tuple(replace(one, t_p=t[i], wilcoxon_p=ranks[i]) for i, one in enumerate(comparisons))
+
+
+def _log_ratios(a: Floats, b: Floats, tolerance: float) -> Floats:
+    """log(a / b), exactly zero where a and b count as equal."""
+    return np.where(tied(a, b, tolerance), 0.0, np.round(np.log(a) - np.log(b), _DECIMALS))
 
 
 def _canonical(values: Floats) -> tuple[Floats, int]:

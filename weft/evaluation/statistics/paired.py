@@ -16,8 +16,6 @@ from weft.model.graph import Floats
 
 _EXACT_LIMIT = 50
 _EXACT_LIMIT_TIED = 13
-_DECIMALS = 12
-"""Log-ratios are rounded to this many decimals, so that 9/10 and 18/20 tie."""
 
 
 @dataclass(frozen=True)
@@ -177,11 +175,6 @@ def tied(a: Floats, b: Floats, tolerance: float) -> npt.NDArray[np.bool_]:
     largest = np.maximum(np.abs(a), np.abs(b))
     unit = np.where(largest > 0.0, largest, 1.0)
     return np.abs(a / unit - b / unit) <= tolerance
-
-
-def log_ratios(a: Floats, b: Floats, tolerance: float = 1e-9) -> Floats:
-    """log(a / b), exactly zero where a and b count as equal."""
-    return np.where(tied(a, b, tolerance), 0.0, np.round(np.log(a) - np.log(b), _DECIMALS))
 
 
 def win_tie_loss(a: npt.ArrayLike, b: npt.ArrayLike, *, tolerance: float = 1e-9) -> WinTieLoss:
