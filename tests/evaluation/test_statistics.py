@@ -20,6 +20,7 @@ from weft.evaluation.statistics import (
     bca_interval,
     cliffs_delta,
     cohens_d_z,
+    compare_crossed,
     compare_paired,
     crossed_interval,
     holm,
@@ -521,6 +522,15 @@ def test_paired_aggregates_of_few_samples_cover() -> None:
     assert hits / 300 >= 0.93
 
 
+def test_paired_aggregates_of_several_runs_are_wider_where_these_differ() -> None:
+    rng = np.random.default_rng(5)
+    rule = np.ones((1, 12, 3))
+    alike = rng.lognormal(0, 0.01, (5, 12, 3))
+    apart = alike * np.array([0.8, 0.9, 1.0, 1.1, 1.2])[:, None, None]
+    narrow, wide = (paired_aggregates(runs, rule).iqm_percent for runs in (alike, apart))
+    assert wide.high - wide.low > 5.0 * (narrow.high - narrow.low)
+
+
 def test_paired_aggregates_mirror_when_exchanged() -> None:
     a, b = np.random.default_rng(3).lognormal(0, 0.3, (2, 9, 2))
     one, other = paired_aggregates(a[None], b[None]), paired_aggregates(b[None], a[None])
@@ -548,6 +558,24 @@ def test_compare_paired_interval_is_that_of_the_mean_log_ratio() -> None:
     found = compare_paired(a, b)
     assert found.low_percent == close(100 * math.expm1(expected.low), rel=1e-9)
     assert found.high_percent == close(100 * math.expm1(expected.high), rel=1e-9)
+
+
+def test_compare_crossed_of_single_runs_is_the_paired_comparison() -> None:
+    a, b = random_pairs(6, 20)
+    found, expected = compare_crossed([a], [b]), compare_paired(a, b)
+    assert found.verdict == expected.verdict
+    assert (found.percent, found.low_percent, found.t_p) == close(
+        (expected.percent, expected.low_percent, expected.t_p)
+    )
+
+
+def test_compare_crossed_says_better_only_where_training_runs_agree() -> None:
+    rule = np.linspace(10.0, 12.0, 12)
+    alike, apart = (np.array(one)[:, None] * rule for one in ([0.89, 0.9, 0.91], [0.7, 0.95, 1.05]))
+    assert compare_crossed(alike, [rule]).verdict == "better"
+    assert compare_crossed(apart, [rule]).verdict == "not distinguishable"
+    with pytest.raises(InputError, match="expected numbers > 0"):
+        compare_crossed([rule], [-rule])
 
 
 def test_compare_paired_says_better_in_words() -> None:
