@@ -62,6 +62,18 @@ def test_evaluate_json_has_rows_summary_and_comparisons():
     assert [one["scheduler"] for one in found["comparisons"]] == ["random"]
 
 
+def test_evaluate_prints_aggregates_where_asked_and_always_in_json():
+    asked = ("evaluate", "workflows", "-s", "heft,deft", "--problems", "4", "--set", "tasks=8")
+    printed = weft(*asked, "--aggregates").stdout
+    assert "over all points, against heft" in printed and "interquartile mean" in printed
+    assert "interquartile mean" not in weft(*asked).stdout
+    (base, other) = json.loads(weft(*asked, "--json").stdout)["aggregates"]
+    assert (base["scheduler"], base["against"], base["num_samples"]) == ("heft", None, 4)
+    found = other["against"]["iqm_percent"]
+    assert found["low"] <= found["value"] <= found["high"]
+    assert list(other["within"]) == ["0", "1", "5", "10", "25"]
+
+
 def test_evaluate_takes_the_schedulers_of_the_scenario():
     words = ["--set", "jobs=2", "--set", "machines=2", "--problems", "1", "--effort", "2", "--json"]
     found = json.loads(weft("evaluate", "jobshop", *words).stdout)

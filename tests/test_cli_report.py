@@ -37,7 +37,7 @@ def streams(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small sweep of streams with the policy that ships."""
     folder = tmp_path_factory.mktemp("sweeps") / "streams"
     settings = ("--set", "jobs=300", "--set", "p_c=[0, 0.8]")
-    weft("evaluate", "conditional", *settings, "--seeds", "3", "-s", "fifo,ppo", "--out", str(folder))
+    weft("evaluate", "conditional", *settings, "--seeds", "6", "-s", "fifo,ppo", "--out", str(folder))
     return folder
 
 
@@ -85,6 +85,28 @@ def test_report_opens_the_page(plans: Path, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(typer, "launch", lambda url: opened.append(url))
     weft("report", str(plans), "--out", str(tmp_path / "r.html"), "--no-charts", "--open")
     assert opened == [str((tmp_path / "r.html").resolve())]
+
+
+def test_report_takes_the_baseline_of_evaluate(tmp_path: Path):
+    folder = str(tmp_path / "sweep")
+    asked = (
+        "evaluate",
+        "workflows",
+        "-s",
+        "heft,deft",
+        "--problems",
+        "2",
+        "--set",
+        "tasks=6",
+        "--out",
+        folder,
+    )
+    for baseline in ("deft", "heft"):
+        weft(*asked, "--baseline", baseline)
+        weft("report", folder, "--no-charts", "--out", str(tmp_path / "r.md"))
+        assert f"against {baseline} in %" in (tmp_path / "r.md").read_text()
+    weft("report", folder, "--baseline", "deft", "--no-charts", "--out", str(tmp_path / "r.md"))
+    assert "against deft in %" in (tmp_path / "r.md").read_text()
 
 
 def test_report_judges_claims_without_a_sweep(tmp_path: Path):

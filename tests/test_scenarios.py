@@ -270,10 +270,18 @@ def test_range_counts_steps_exactly(start: int, steps: int, per_unit: int):
         ('kind="er"', "er"),
         ("data=../my data/sets", "../my data/sets"),
         ("devices=10:20:05", "10:20:05"),
+        ("estimate=[start,end]", ["start", "end"]),
+        ("family=[[layered, chain], [../my/x.json]]", [["layered", "chain"], ["../my/x.json"]]),
+        ("x=[true, 1e3]", [True, 1000.0]),
     ],
 )
 def test_assignments_are_toml_or_plain_words(text: str, value: object):
     assert list(parse_assignments([text]).values()) == [value]
+
+
+def test_list_with_texts_that_need_quotes_says_so():
+    with pytest.raises(InputError, match=r"""put texts in quotes: 'x=\["a", "b"\]'"""):
+        parse_assignments(['x=["a", b]'])
 
 
 @pytest.mark.parametrize("texts", [["ccr"], ["=1"], ["ccr="], ["ccr=1", "ccr=2"], ["x=1\ny=2"], ["x={"]])

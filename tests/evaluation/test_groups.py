@@ -6,12 +6,14 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from weft import catalog
 from weft.cli.app import main
 from weft.evaluation.__main__ import main as evaluate_main
-from weft.evaluation.groups import expand
+from weft.evaluation.groups import _against, _spread, expand
+from weft.evaluation.statistics import mean_interval
 
 
 @pytest.fixture
@@ -48,10 +50,21 @@ def test_evaluate_judges_a_group_against_the_best_rule(group: Path, capsys: pyte
     means = {(s["cell"], s["scheduler"]): s["mean"] for s in document["summary"] if s["metric"] == "mean_jct"}
     wanted = 100.0 * (found[0]["mean"] / means["p_c=0", found[0]["rule"]] - 1.0)
     assert found[0]["percent"]["mean"] == pytest.approx(wanted)
-    assert found[0]["percent"]["low"] == pytest.approx(found[0]["percent"]["high"])
+    assert found[0]["percent"]["low"] < found[0]["percent"]["mean"] < found[0]["percent"]["high"]
     assert found[2]["percent"]["mean"] == pytest.approx(
         (found[0]["percent"]["mean"] + found[1]["percent"]["mean"]) / 2
     )
+
+
+def test_spread_of_a_group_is_over_training_seeds_and_workloads():
+    rng = np.random.default_rng(1)
+    rule = 100.0 + rng.normal(size=8)
+    runs = np.array([[80.0], [90.0], [100.0]]) + rng.normal(size=(3, 8))
+    found = _spread(_against(runs, rule))
+    assert found.mean == pytest.approx(100.0 * (runs.mean() / rule.mean() - 1.0))
+    assert found.low is not None and found.high is not None
+    alone = mean_interval(100.0 * (runs.mean(axis=1) / rule.mean() - 1.0))
+    assert found.low < alone.low < found.mean < alone.high < found.high
 
 
 def test_module_evaluates_without_the_command_line(

@@ -13,7 +13,8 @@ from weft.errors import InputError
 from weft.evaluation.adaptation import Adaptation, adaptations
 from weft.evaluation.benchmark import Sweep
 from weft.evaluation.evaluate import Evaluation, evaluate
-from weft.evaluation.stream_figures import draw_all, half_width
+from weft.evaluation.statistics import mean_interval
+from weft.evaluation.stream_figures import draw_all, half_widths
 from weft.scenarios import sweep
 
 USUAL = ("fifo", "mru", "depth-first")
@@ -56,8 +57,9 @@ def test_window_averages_the_jobs_around_each_point():
     assert one.windowed(times)[0].tolist() == [job - 0.5 for job in one.jobs]
 
 
-def test_interval_is_that_of_students_t():
-    assert half_width(np.array([[1.0], [3.0]]))[0] == pytest.approx(12.706204736432095)
+def test_interval_is_that_of_the_mean():
+    found = mean_interval([1.0, 3.0])
+    assert half_widths(np.array([[1.0], [3.0]]))[:, 0] == pytest.approx([2.0 - found.low, found.high - 2.0])
 
 
 def test_figure_folder_that_cannot_be_made_is_refused(tmp_path: Path):

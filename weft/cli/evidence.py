@@ -16,7 +16,7 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
-from weft.cli.evidence_tables import say_who_broke, show_cell, show_envelopes
+from weft.cli.evidence_tables import say_who_broke, show_cell, show_envelopes, show_overall
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ def evaluate(
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw it: a .png or .svg; of a stream also a folder."),
     ] = None,
+    aggregates: Annotated[
+        bool,
+        typer.Option("--aggregates", help="Also print interquartile means, medians, chances, profiles."),
+    ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
@@ -93,7 +97,7 @@ def evaluate(
         fields = _fields(found) | {"groups": [asdict(one) for one in groups]}
         output.emit(output.document("evaluate", seed, fields))
     else:
-        _show(found, out)
+        _show(found, out, aggregates)
         for one in groups:
             output.say(str(one))
     if found.faults:
@@ -165,6 +169,7 @@ def _draw(found: Evaluation, plot: Path) -> None:
 
 def _fields(found: Evaluation) -> dict[str, object]:
     from weft.evaluation.claims import claims
+    from weft.evaluation.overall import overall
 
     rows = [
         asdict(row) | {"devices": json.loads(row.devices or "null"), "seconds": found.seconds[row.key]}
@@ -181,17 +186,20 @@ def _fields(found: Evaluation) -> dict[str, object]:
         "comparisons": [one.to_dict() for one in found.comparisons],
         "claims": [one.to_dict() for one in claims(found)],
         "envelopes": [asdict(one) for one in found.envelopes],
+        "aggregates": [asdict(one) for one in overall(found)],
         "fallbacks": dict(found.fallbacks),
         "breaches": {name: asdict(one) for name, one in found.breaches.items()},
         "rows_hash": found.rows_hash,
     }
 
 
-def _show(found: Evaluation, out: Path | None) -> None:
+def _show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
     for cell in found.sweep.cells:
         show_cell(found, cell.label)
     if found.envelopes:
         show_envelopes(found)
+    if has_aggregates:
+        show_overall(found)
     samples = "seeds" if found.sweep.has_seed_samples else "problems"
     output.say(f"* best mean; intervals are 95 %, over {samples}")
     if len(found.comparisons) > 1:

@@ -35,6 +35,30 @@ def show_envelopes(found: Evaluation) -> None:
     output.say("envelope: the best rule of each problem; the last column is the rule nearest to it over all")
 
 
+def show_overall(found: Evaluation) -> None:
+    """Typical differences to the baseline, and how often each scheduler is close to the best."""
+    from weft.evaluation.overall import WITHIN, in_percent, overall
+
+    rows = overall(found)
+    if not rows:
+        output.say("aggregates need two schedulers and two samples that broke no rule")
+        return
+    near = ("best", *(f"within {p:g} %" for p in WITHIN[1:]))
+    numeric = ("interquartile mean", "median", "below it", *near)
+    title = f"over all points, against {found.baseline}"
+    table = output.table(["scheduler", *numeric], numeric, output.safe(title))
+    for one in rows:
+        typical = ("baseline", "", "")
+        if one.against is not None:
+            chance = in_percent(one.against.improvement_percent, 0, "")
+            typical = (in_percent(one.against.iqm_percent), in_percent(one.against.median_percent), chance)
+        table.add_row(one.scheduler, *typical, *(f"{share:.0f} %" for share in one.within.values()))
+    output.show(table, spare=near[:0:-1])
+    output.say(
+        "in percent; below it: the chance to be below the baseline; best, within: how often close to the best"
+    )
+
+
 def _distance(ratio: Ratio) -> str:
     if ratio.low_percent is None:
         return f"{ratio.percent:+.1f} %"

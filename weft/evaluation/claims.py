@@ -197,8 +197,9 @@ class Table:
 
 
 def shown_name(name: str) -> str:
-    """A scheduler's name as people read it: of a file its last part."""
-    return Path(name).name if "/" in name else name
+    """A scheduler's name as people read it: of a file its last part, of one of several seeds its folder too."""
+    path = Path(name)
+    return "/".join(path.parts[-2:]) if path.name.startswith("seed-") else path.name if "/" in name else name
 
 
 def _signed(percent: float) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.evaluation.milestones import LAST, final, from_where, is_passed, is_settled
-from weft.evaluation.statistics.distributions import t_quantile
+from weft.evaluation.statistics import mean_interval
 from weft.io.runs import METRICS, VALIDATED, read_metrics, run_folders
 from weft.model.graph import Bools, Floats, Ints
 
@@ -90,16 +90,15 @@ class Spread:
     mean: float
     low: float | None
     high: float | None
-    """Ends of the 95 % interval by Student's t; None with a single seed."""
+    """Ends of the 95 % interval; None with a single seed."""
 
     @classmethod
     def of(cls, values: Floats) -> Spread:
         """The spread of these values."""
-        mean, num = float(values.mean()), len(values)
-        if num < 2:
-            return cls(mean, None, None)
-        half = t_quantile(0.05, num - 1) * float(values.std(ddof=1)) / num**0.5
-        return cls(mean, mean - half, mean + half)
+        if len(values) < 2:
+            return cls(float(values.mean()), None, None)
+        found = mean_interval(values)
+        return cls(found.value, found.low, found.high)
 
     def __str__(self) -> str:
         interval = "" if self.low is None else f" ({self.low:+.1f} to {self.high:+.1f})"

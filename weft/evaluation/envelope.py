@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft import catalog
-from weft.evaluation.statistics.distributions import t_quantile
+from weft.evaluation.statistics import mean_interval
 from weft.model.graph import Floats
 
 CONFIDENCE = 0.95
@@ -70,11 +70,10 @@ def envelopes(cell: str, values: Sequence[tuple[str, Floats]]) -> tuple[Envelope
 
 def _ratio(values: Floats, others: Floats) -> Ratio:
     logs = np.log(values / others)
-    mean, num = float(logs.mean()), len(logs)
-    if num < 2:
-        return Ratio(_percent(mean), None, None)
-    half = t_quantile(1.0 - CONFIDENCE, num - 1) * float(logs.std(ddof=1)) / num**0.5
-    return Ratio(_percent(mean), _percent(mean - half), _percent(mean + half))
+    if len(logs) < 2:
+        return Ratio(_percent(float(logs.mean())), None, None)
+    found = mean_interval(logs, confidence=CONFIDENCE)
+    return Ratio(_percent(found.value), _percent(found.low), _percent(found.high))
 
 
 def _percent(log_ratio: float) -> float:

@@ -17,8 +17,7 @@ from weft.errors import InputError
 from weft.evaluation.benchmark import Progress, Sweep, run
 from weft.evaluation.breaches import Breach, breaches_of
 from weft.evaluation.envelope import Envelope, envelopes
-from weft.evaluation.statistics import Comparison, compare_paired, holm_family
-from weft.evaluation.statistics.distributions import t_quantile
+from weft.evaluation.statistics import Comparison, compare_paired, holm_family, mean_interval
 from weft.evaluation.store import Key, Row, open_sweep
 from weft.model.graph import Floats
 from weft.scenarios.settings import did_you_mean
@@ -42,7 +41,7 @@ class Summary:
     """Standard error; None with a single problem."""
     low: float | None
     high: float | None
-    """Ends of the 95 % interval of the mean, by Student's t."""
+    """Ends of the 95 % interval of the mean."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +127,7 @@ def evaluate(
     """
     chosen = choose_baseline(sweep, baseline)
     with open_sweep(out, sweep.config) as store:
+        store.keep_baseline(chosen)
         run(sweep, store, workers=workers, progress=progress)
         rows, seconds, rows_hash = store.rows(), store.seconds(), store.rows_hash()
         fallbacks = store.fallbacks()
@@ -200,8 +200,10 @@ def summary_of(cell: str, scheduler: str, metric: str, values: Floats) -> Summar
     if num < 2:
         return Summary(cell, scheduler, metric, mean, None, None, None)
     se = float(values.std(ddof=1) / num**0.5)
-    half = t_quantile(1.0 - CONFIDENCE, num - 1) * se
-    return Summary(cell, scheduler, metric, mean, se, mean - half, mean + half)
+    if not np.isfinite(values).all():  # a metric that some rows lack
+        return Summary(cell, scheduler, metric, mean, se, mean, mean)
+    found = mean_interval(values, confidence=CONFIDENCE)
+    return Summary(cell, scheduler, metric, mean, se, found.low, found.high)
 
 
 def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[str, str], Floats]:

@@ -14,6 +14,7 @@ import numpy as np
 from weft.catalog import ENVELOPE
 from weft.evaluation.curves import Spread
 from weft.evaluation.evaluate import Evaluation, problem_means
+from weft.evaluation.statistics import crossed_interval
 from weft.model.graph import Floats
 
 AVERAGE = "average"
@@ -32,7 +33,7 @@ class GroupResult:
     rule: str
     """The best rule; empty where it differs between cells."""
     percent: Spread
-    """Above the best rule on the same workloads, over training seeds; negative is below."""
+    """Above the best rule on the same workloads, over training seeds and workloads; negative is below."""
 
     def __str__(self) -> str:
         where = f"{self.cell}: " if self.cell else ""
@@ -64,24 +65,34 @@ def group_results(found: Evaluation, groups: Mapping[str, Sequence[str]]) -> tup
     means = problem_means(found.sweep, found.rows, found.metric)
     rules = [name for name in ENVELOPE if name in found.sweep.schedulers] or [found.baseline]
     cells = [cell.label for cell in found.sweep.cells]
+    best = {cell: min(rules, key=lambda rule: means[cell, rule].mean()) for cell in cells}
     results: list[GroupResult] = []
     for group, runs in groups.items():
-        best = {cell: min(rules, key=lambda rule: means[cell, rule].mean()) for cell in cells}
-        percents = {cell: _percents(means, cell, runs, best[cell]) for cell in cells}
-        values = {cell: float(np.mean([means[cell, run].mean() for run in runs])) for cell in cells}
+        costs = {cell: np.stack([means[cell, run] for run in runs]) for cell in cells}
+        against = {cell: _against(costs[cell], means[cell, best[cell]]) for cell in cells}
         for cell in cells:
-            spread = Spread.of(percents[cell])
-            results.append(GroupResult(group, cell, len(runs), values[cell], best[cell], spread))
+            spread = _spread(against[cell])
+            results.append(GroupResult(group, cell, len(runs), float(costs[cell].mean()), best[cell], spread))
         if len(cells) > 1:
-            spread = Spread.of(np.mean([percents[cell] for cell in cells], axis=0))
-            average = float(np.mean(list(values.values())))
+            spread = _spread(np.mean([against[cell] for cell in cells], axis=0))
+            average = float(np.mean([costs[cell].mean() for cell in cells]))
             results.append(GroupResult(group, AVERAGE, len(runs), average, "", spread))
     return tuple(results)
 
 
-def _percents(
-    means: Mapping[tuple[str, str], Floats], cell: str, runs: Sequence[str], rule: str
-) -> Floats:  # (num_runs,)
-    """Percent of each run above the rule, both over the same workloads."""
-    wanted = means[cell, rule].mean()
-    return np.array([100.0 * (means[cell, run].mean() / wanted - 1.0) for run in runs])
+def _against(costs: Floats, rule: Floats) -> Floats:
+    """Percent of every run above the rule on every workload: (num_runs, num_workloads).
+
+    The mean is that of the ratio of means. Around it each value is how far the run was off on that
+    workload from what the rule's cost there lets expect: the spread of a ratio, to first order.
+    """
+    ratio = costs.mean() / rule.mean()
+    return np.asarray(100.0 * (ratio - 1.0 + (costs - ratio * rule) / rule.mean()))
+
+
+def _spread(percents: Floats) -> Spread:
+    """Over training seeds and workloads where there are several of both."""
+    if min(percents.shape) < 2:
+        return Spread.of(percents.mean(axis=1))
+    found = crossed_interval(percents, np.zeros((1, percents.shape[1])))
+    return Spread(found.value, found.low, found.high)

@@ -76,6 +76,7 @@ class Measured:
 
 
 _FALLBACKS = "fallbacks of "
+_BASELINE = "baseline"
 _COLUMNS = tuple(field.name for field in fields(Row))
 _TYPES = {"float": "REAL NOT NULL", "int": "INTEGER NOT NULL", "str": "TEXT NOT NULL"}
 _OPTIONAL = {"bool | None": "INTEGER", "int | None": "INTEGER", "float | None": "REAL", "str | None": "TEXT"}
@@ -133,6 +134,17 @@ class Store:
         )
         keyed = [(json.loads(key.removeprefix(_FALLBACKS)), int(number)) for key, number in found]
         return {(cell, problem, seed, name): number for (cell, problem, seed, name), number in keyed}
+
+    @property
+    def baseline(self) -> str | None:
+        """Whom the others were last compared with; None in a store that does not say."""
+        found = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_BASELINE,)).fetchone()
+        return str(found[0]) if found else None
+
+    def keep_baseline(self, name: str) -> None:
+        """Remember whom the others are compared with; it decides no row, so another may follow."""
+        with self._connection:
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_BASELINE, name))
 
     def rows_hash(self) -> str:
         """SHA-256 of all rows in the order of their keys: equal sweeps have equal hashes."""

@@ -14,7 +14,7 @@ from weft.evaluation.benchmark import Progress
 from weft.evaluation.claims import Group, Table, shown_name
 from weft.evaluation.evaluate import CONFIDENCE, Evaluation
 from weft.evaluation.figures import COLOURS, MARKS, save
-from weft.evaluation.statistics.distributions import t_quantile
+from weft.evaluation.statistics import mean_interval
 from weft.model.graph import Floats
 from weft.scenarios import Scenario
 
@@ -125,7 +125,7 @@ def _device_bars(axes: Any, found: Evaluation, cell: str, metric: str) -> None:
         shares = 100.0 * np.array([[one[metric] for one in seed] for seed in per_seed])  # (seeds, devices)
         axes.bar(
             np.arange(len(devices)) + (k - (len(names) - 1) / 2.0) * width, shares.mean(axis=0), 0.92 * width,
-            yerr=half_width(shares) if len(shares) > 1 else None, color=COLOURS[k % len(COLOURS)],
+            yerr=half_widths(shares) if len(shares) > 1 else None, color=COLOURS[k % len(COLOURS)],
             hatch="//" if k >= len(COLOURS) else None, edgecolor="white", linewidth=0.4,
             error_kw={"elinewidth": 0.8, "ecolor": _GREY}, label=shown_name(name),
         )  # fmt: skip
@@ -133,11 +133,10 @@ def _device_bars(axes: Any, found: Evaluation, cell: str, metric: str) -> None:
     axes.set_ylim(0.0, 105.0)
 
 
-def half_width(values: Floats) -> Floats:
-    """Half the 95 % interval of the mean over the first axis, by Student's t."""
-    num = len(values)
-    half = t_quantile(1.0 - CONFIDENCE, num - 1) * values.std(axis=0, ddof=1) / num**0.5
-    return np.asarray(half, dtype=np.float64)
+def half_widths(values: Floats) -> Floats:
+    """How far the 95 % interval of the mean over the first axis reaches below and above: (2, num_columns)."""
+    found = [mean_interval(column, confidence=CONFIDENCE) for column in values.T]
+    return np.array([[one.value - one.low for one in found], [one.high - one.value for one in found]])
 
 
 def _draw_adaptation(one: Adaptation, path: Path) -> Path:
@@ -209,8 +208,8 @@ def _band(axes: Any, jobs: Any, values: Floats, k: int, label: str) -> None:
     style = "-" if k < len(COLOURS) else "--"
     axes.plot(jobs, mean, color=colour, linewidth=1.4, linestyle=style, label=label)
     if len(values) > 1:
-        half = half_width(values)
-        axes.fill_between(jobs, mean - half, mean + half, color=colour, alpha=0.18, linewidth=0.0)
+        below, above = half_widths(values)
+        axes.fill_between(jobs, mean - below, mean + above, color=colour, alpha=0.18, linewidth=0.0)
 
 
 def _setting_label(setting: str) -> str:

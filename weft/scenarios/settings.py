@@ -20,6 +20,9 @@ MOST_CELLS = 10_000
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"\s*({_NUMBER})\s*:\s*({_NUMBER})\s*(?::\s*({_NUMBER})\s*)?")
+_WORD_OF_A_LIST = re.compile(
+    r"(?<![^\[,\s])(?!(?:true|false|inf|nan)\s*[,\]])(?:\.{1,2}/|[A-Za-z_~/])[\w./~+@-]*(?=\s*[,\]])"
+)
 
 
 @dataclass(frozen=True)
@@ -149,15 +152,24 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
     return found
 
 
+def _quoted(text: str) -> str:
+    """A list with its plain words in quotes: ``[start, end]`` means ``["start", "end"]``."""
+    if not text.startswith("[") or '"' in text or "'" in text:
+        return text
+    return _WORD_OF_A_LIST.sub(r'"\g<0>"', text)
+
+
 def _parse_value(text: str, key: str) -> object:
     if _RANGE.fullmatch(text):
         return text
     try:
-        document = tomllib.loads(f"value = {text}")
+        document = tomllib.loads(f"value = {_quoted(text)}")
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
         if re.fullmatch(r"[\w./~+@ -]+", text):
             return text
         several = f"; several values are a list: '{key}=[{text}]'" if "," in text else ""
+        if text.startswith("["):
+            several = f'; put texts in quotes: \'{key}=["a", "b"]\''
         raise InputError(
             f"expected a TOML value or from:to:step, got {text!r}{several}", field=f"--set {key}"
         ) from None

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from report_examples import example_frame, write_run
 
 from weft.errors import InputError
 from weft.evaluation.breaches import Breach
 from weft.evaluation.report.claim_tables import claim_sections
-from weft.evaluation.report.claims import Claim, Claims, Judged, Point, claim_names, parse_claims, read_claims
-from weft.evaluation.report.measures import MEASURES, Evidence, judge, roles_played
+from weft.evaluation.report.claims import (
+    Claim,
+    Claims,
+    Judged,
+    Point,
+    claim_names,
+    parse_claims,
+    read_claims,
+    verdict_counts,
+)
+from weft.evaluation.report.frame import Frame
+from weft.evaluation.report.measures import MEASURES, Evidence, judge, role_in, roles_played
 from weft.evaluation.report.runs import read_run
+from weft.evaluation.statistics import mean_interval
 
 NAMES = ("fifo", "mru", "x/pi-2@best", "ppo")
 ROLES = {"pi_2": ("*pi-2@best",), "pi_4": ("ppo",)}
@@ -96,19 +110,99 @@ def test_claim_about_a_scheduler_that_is_not_there_is_not_measured():
 
 
 def test_roles_are_named_where_a_scheduler_has_another_name():
-    claims = Claims("c", "C", "conditional", "", {**ROLES, "fifo": ("fifo",)}, ())
-    assert roles_played(claims, sweep()) == {"pi_2": "pi-2@best", "pi_4": "ppo"}
+    asked = (claim("gain", of="pi_2", against=("pi_4", "fifo")), claim("gain", of="pi_9", against=("fifo",)))
+    claims = Claims("c", "C", "conditional", "", ROLES, asked)
+    assert roles_played(judge(claims, sweep())) == {"pi_2": "pi-2@best", "pi_4": "ppo"}
 
 
-def test_role_of_several_training_seeds_counts_with_their_mean():
-    names = ("fifo", "runs/pi-4/seed-1@best", "runs/pi-4/seed-2@best")
-    costs = {"fifo": 100.0, names[1]: 80.0, names[2]: 90.0}
-    frame = example_frame(lambda name, p, seed: costs[name] + 0.001 * seed, schedulers=names)
+def of_seeds(costs: Sequence[float], noise: float = 0.1, points: Sequence[float] = (0.8,)) -> Frame:
+    """A rule at 100 against a policy that training seeds made so good."""
+    names = [f"runs/pi-4/seed-{k + 1}@best" for k in range(len(costs))]
+    rng = np.random.default_rng(1)
+    table = dict(zip(names, costs, strict=True)) | {"fifo": 100.0}
+    policies = dict.fromkeys(names, "hash")
+    return example_frame(
+        lambda name, p, seed: table[name] + noise * rng.normal(),
+        schedulers=("fifo", *names),
+        points=points,
+        num_seeds=20,
+        policies=policies,
+    )
+
+
+SEEDS = {"pi_4": ("*pi-4[-/]*@best",)}
+
+
+def judged_on(asked: Claim, *frames: Frame) -> Judged:
+    return judge(Claims("c", "C", "conditional", "", SEEDS, (asked,)), Evidence(frames))[0]
+
+
+def test_role_of_several_training_seeds_is_judged_over_both_kinds_of_seeds():
     asked = claim("gain", of="pi_4", against=("fifo",), at_least=0.0)
-    claims = Claims("c", "C", "conditional", "", {"pi_4": ("*pi-4[-/]*@best",)}, (asked,))
-    found = judge(claims, Evidence((frame,)))[0]
-    assert found.points[0].value == pytest.approx(15.0, abs=0.1)
-    assert roles_played(claims, Evidence((frame,))) == {"pi_4": "seed-1@best and seed-2@best"}
+    spread, alike = (judged_on(asked, of_seeds(one)) for one in ([75, 90, 97, 99, 100], [92] * 5))
+    logs = np.log(np.array([75, 90, 97, 99, 100]) / 100)
+    assert spread.points[0].value == pytest.approx(-100 * math.expm1(logs.mean()), abs=0.1)
+    assert (spread.verdict, alike.verdict) == ("holds partly", "holds")
+    runs = mean_interval(logs)
+    assert spread.points[0].low == pytest.approx(-100 * math.expm1(runs.high), abs=0.2)
+    assert roles_played([spread])["pi_4"].startswith("5 training seeds (seed-1@best, seed-2@best, ")
+
+
+def test_points_of_one_claim_are_corrected_together():
+    asked = claim("gain", of="pi_4", against=("fifo",), at_least=0.0)
+    one = judged_on(asked, of_seeds([90, 91, 92, 93, 94])).points[0]
+    several = judged_on(asked, of_seeds([90, 91, 92, 93, 94], points=(0.0, 0.8, 1.0))).points[1]
+    assert several.high - several.low > 1.1 * (one.high - one.low)
+
+
+@pytest.mark.parametrize(
+    ("num", "said"),
+    [
+        (1, "holds (on 1 training seed of pi_4; 5 are needed)"),
+        (4, "holds (on 4 training seeds of pi_4; 5 are needed)"),
+        (5, "holds"),
+    ],
+)
+def test_verdict_on_few_training_seeds_says_so(num: int, said: str):
+    found = judged_on(claim("gain", of="pi_4", against=("fifo",), at_least=0.0), of_seeds([92] * num))
+    assert (found.verdict, found.remark) == ("holds", said)
+
+
+def test_headline_of_verdicts_says_how_many_rest_on_few_training_seeds():
+    found = judged_on(claim("gain", of="pi_4", against=("fifo",), at_least=0.0), of_seeds([92]))
+    assert verdict_counts([found]) == "1 holds; 1 of them rests on fewer than 5 training seeds"
+
+
+def test_claims_are_measured_on_the_sweep_with_their_settings():
+    start, end = (with_setting(of_seeds([cost]), one) for cost, one in ((92, "start"), (95, "end")))
+    for wanted, value in (("start", 8.0), ("end", 5.0)):
+        asked = claim("gain", of="pi_4", against=("fifo",), at_least=0.0, settings=(("estimate", wanted),))
+        found = judged_on(asked, start, end)
+        assert found.points[0].value == pytest.approx(value, abs=0.2)
+        assert found.found.sweep == f"conditional ({wanted})"
+    asked = claim("gain", of="pi_4", against=("fifo",), settings=(("estimate", "other"),))
+    assert judged_on(asked, start, end).missing == "no sweep at estimate=other with pi_4, fifo"
+
+
+def with_setting(frame: Frame, estimate: str) -> Frame:
+    cells = tuple(replace(cell, settings={**cell.settings, "estimate": estimate}) for cell in frame.cells)
+    return replace(frame, cells=cells, title=f"conditional ({estimate})")
+
+
+def test_shipped_policy_does_not_play_the_policy_of_the_study():
+    claims = read_claims("conditional")
+    frame = with_setting(example_frame(cost, schedulers=("fifo", "mru", "ppo")), "start")
+    found = judge(claims, Evidence((frame,)))
+    assert found[0].claim.of == "pi_4"
+    assert found[0].measured == "no sweep at estimate=start with pi_4, depth-first"
+    assert all(role_in(frame, claims.roles[role]) == () for role in ("pi_0", "pi_1", "pi_2", "pi_3", "pi_4"))
+
+
+def test_shipped_policy_may_be_several_training_seeds():
+    patterns = read_claims("conditional").roles["shipped"]
+    seeds = ("x/shipped/seed-1@best", "x/shipped/seed-2@best")
+    assert role_in(example_frame(lambda n, p, s: 1.0, schedulers=("ppo", *seeds)), patterns) == seeds
+    assert role_in(example_frame(lambda n, p, s: 1.0, schedulers=("fifo", "ppo")), patterns) == ("ppo",)
 
 
 def test_share_of_points_counts_certain_gains():
@@ -135,6 +229,7 @@ def test_runs_answer_when_rules_are_passed_and_how_long_it_takes(tmp_path: Path)
     more = {"runs": ("conditional-pi-?",), "column": "baselines_percent"}
     passed = verdict_on(claim("passed-after", at_most=2.0, **more), evidence)
     assert (passed.points[0].value, passed.verdict) == (4.0, "does not hold")
+    assert passed.remark == "does not hold (on 1 training seed of conditional-pi-4; 5 are needed)"
     took = verdict_on(claim("minutes-per-samples", samples=5_000_000, at_most=15.0, **more), evidence)
     assert (took.points[0].value, took.verdict) == (pytest.approx(5.0), "holds")
     settled = verdict_on(claim("converged-after", at_most=3.0, **more), evidence)

@@ -11,6 +11,7 @@ from report_examples import example_config, example_frame, example_row, example_
 from weft.errors import InputError
 from weft.evaluation.report.build import gather
 from weft.evaluation.report.frame import frame_of, read_frame
+from weft.evaluation.store import open_sweep
 
 
 def better(name: str, p: float, seed: int) -> float:
@@ -66,6 +67,37 @@ def test_frame_takes_another_baseline(tmp_path: Path):
     assert read_frame(tmp_path / "s", "ppo").baseline == "ppo"
     with pytest.raises(InputError, match="expected one of fifo, ppo, got 'pp'"):
         read_frame(tmp_path / "s", "pp")
+
+
+def test_frame_takes_the_baseline_that_the_sweep_was_evaluated_with(tmp_path: Path):
+    names = ("fifo", "ppo")
+    config, rows = example_config(names, (0.0,), 2), example_rows(names, (0.0,), 2, better)
+    folder = write_sweep(tmp_path / "s", config, rows)
+    assert read_frame(folder).baseline == "fifo"  # a store that does not say
+    for kept in ("ppo", "gone", "ppo"):
+        with open_sweep(folder, config) as store:
+            store.keep_baseline(kept)
+        assert read_frame(folder).baseline == ("ppo" if kept == "ppo" else "fifo")
+    assert read_frame(folder, "fifo").baseline == "fifo"
+
+
+def test_sweeps_of_one_scenario_are_told_apart_by_their_settings(tmp_path: Path):
+    names = ("fifo", "ppo")
+    for folder, jobs in (("a", 10), ("b", 20)):
+        config = example_config(names, (0.0, 1.0), 2)
+        config["cells"] = {f"p_c={p:g}": {"p_c": p, "jobs": jobs} for p in (0.0, 1.0)}
+        write_sweep(tmp_path / folder, config, example_rows(names, (0.0, 1.0), 2, better))
+    found = gather([tmp_path / "a", tmp_path / "b"]).frames
+    assert [frame.title for frame in found] == ["conditional (jobs=10)", "conditional (jobs=20)"]
+
+
+def test_statistics_over_all_cells_are_over_what_they_share():
+    frame = example_frame(lambda name, p, seed: 10.0 * (1.0 + p) + seed, num_seeds=4)
+    assert (frame.num_samples, len(frame.units)) == (12, 4)
+    expected = [
+        (10.0 + seed) ** (1 / 3) * (18.0 + seed) ** (1 / 3) * (20.0 + seed) ** (1 / 3) for seed in range(4)
+    ]
+    assert frame.overall("ppo")[0] == pytest.approx(expected)
 
 
 def test_frame_shows_runs_by_their_folder_unless_two_look_the_same():

@@ -6,7 +6,8 @@ import pytest
 from report_examples import example_config, example_frame, example_row
 
 from weft.errors import InputError
-from weft.evaluation.report.frame import Frame, Sample, frame_of
+from weft.evaluation.report.frame import Frame, frame_of
+from weft.evaluation.report.pairing import Sample
 from weft.evaluation.report.plans import check_instance, find_instance
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 from report_examples import example_frame
 
+from weft.evaluation.evaluate import Summary
 from weft.evaluation.report.blocks import BigTable, Figure, Figures, Table
 from weft.evaluation.report.sections import (
     all_rows,
     difference,
-    profiles,
     results,
     signed,
     utilisation,
-    with_half,
+    with_interval,
 )
+from weft.evaluation.report.typical import profiles
 
 
 def cost(name: str, p: float, seed: int) -> float:
@@ -33,7 +34,7 @@ def test_results_of_a_swept_number_have_two_curves_and_two_tables():
     means = section.blocks[2]
     assert isinstance(means, Table)
     assert means.headers == ("p_c", "fifo", "ppo")
-    assert means.rows[0] == ("0", "100.35 ± 0.20", "90.35 ± 0.20")
+    assert means.rows[0] == ("0", "100.35 (100.08 to 100.62)", "90.35 (90.08 to 90.62)")
     assert means.strong == ((0, 2), (1, 2), (2, 2))
 
 
@@ -79,14 +80,33 @@ def test_difference_marks_what_may_be_chance():
     assert difference(None) == "-"
 
 
+def test_profile_comes_with_typical_differences_to_the_baseline():
+    section = profiles(example_frame(cost))
+    assert section is not None
+    typical = section.blocks[2]
+    assert isinstance(typical, Table)
+    assert typical.headers[-1] == "below fifo (% of samples)"
+    assert typical.rows[0][0] == "ppo" and typical.rows[0][1].startswith("-9.")
+    assert typical.rows[0][3] == "100 (100 to 100)"
+    assert len(profiles(example_frame(cost, num_seeds=1)).blocks) == 2  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-0.04, "0.0"), (-3.0, "\N{MINUS SIGN}3.0")])
 def test_signed_percentages(value: float, text: str):
     assert signed(value) == text
 
 
 @pytest.mark.parametrize(
-    ("mean", "high", "text"),
-    [(8066.4, 8156.0, "8066 ± 90"), (0.95481, 0.9583, "0.9548 ± 0.0035"), (3.0, None, "3"), (3.0, 3.0, "3")],
+    ("mean", "low", "high", "text"),
+    [
+        (8066.4, 7980.0, 8156.0, "8066 (7980 to 8156)"),
+        (0.95481, 0.9521, 0.9583, "0.9548 (0.9521 to 0.9583)"),
+        (3.0, None, None, "3"),
+        (3.0, 3.0, 3.0, "3"),
+        (float("nan"), None, None, "-"),
+    ],
 )
-def test_means_have_the_decimals_of_their_interval(mean: float, high: float | None, text: str):
-    assert with_half(mean, high) == text
+def test_means_have_the_decimals_of_their_interval(
+    mean: float, low: float | None, high: float | None, text: str
+):
+    assert with_interval(Summary("", "fifo", "mean_jct", mean, None, low, high)) == text

@@ -28,9 +28,9 @@ def test_headline_names_the_winner_and_how_much_is_certain():
     assert lines[0].startswith(
         "conditional: ppo wins. Its mean job time is 9.7 % below that of fifo, the next best"
     )
-    assert "with 95 % confidence, over 24 paired samples" in lines[0]
+    assert "with 95 % confidence, over 8 paired seeds, each over all 3 points" in lines[0]
     assert lines[1] == "conditional: ppo has the lowest mean at each of the 3 points of the sweep."
-    assert lines[-1] == "conditional: ppo loses on none of 24 samples."
+    assert lines[-1] == "conditional: ppo loses on none of 24 samples (8 at each of 3 points)."
 
 
 def test_headline_says_what_cannot_be_told_apart():

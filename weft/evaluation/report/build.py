@@ -25,7 +25,9 @@ from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, check_instance, lost, side_by_side
 from weft.evaluation.report.provenance import provenance
 from weft.evaluation.report.runs import RecipeOf, TrainingRun, read_run
-from weft.evaluation.report.sections import all_rows, capital, more_figures, profiles, results, utilisation
+from weft.evaluation.report.sections import all_rows, capital, more_figures, results, utilisation
+from weft.evaluation.report.seeds import together
+from weft.evaluation.report.typical import profiles
 from weft.evaluation.report.words import headline, subject
 from weft.evaluation.store import DATABASE
 from weft.io.runs import run_folders
@@ -105,15 +107,28 @@ def _with_baseline(frames: Sequence[Frame], wanted: str | None) -> list[Frame]:
 
 
 def _told_apart(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Frames of one title with the folder they come from added to it."""
-    titles = [frame.title for frame in frames]
-    names = [(frame.title, Path(frame.source).name) for frame in frames]
-    return tuple(
-        frame
-        if titles.count(frame.title) == 1
-        else replace(frame, title=f"{frame.title} ({name if names.count((_, name)) == 1 else frame.source})")
-        for frame, (_, name) in zip(frames, names, strict=True)
-    )
+    """Frames of one title with what tells them apart: settings, else the folder they come from."""
+    named = []
+    for frame in frames:
+        twins = [other for other in frames if other.title == frame.title]
+        named.append(replace(frame, title=_own_title(frame, twins)) if len(twins) > 1 else frame)
+    return tuple(named)
+
+
+def _own_title(frame: Frame, twins: Sequence[Frame]) -> str:
+    """The title with the fixed settings in which it differs from every other one, else with its folder."""
+    keys = [
+        key
+        for key in frame.fixed
+        if any(key in one.fixed and one.fixed[key] != frame.fixed[key] for one in twins)
+    ]
+    said = [", ".join(f"{key}={one.fixed.get(key)}" for key in keys) for one in twins]
+    mine = ", ".join(f"{key}={frame.fixed[key]}" for key in keys)
+    if keys and said.count(mine) == 1:
+        return f"{frame.title} ({mine})"
+    name = Path(frame.source).name
+    is_alone = [Path(one.source).name for one in twins].count(name) == 1
+    return f"{frame.title} ({name if is_alone else frame.source})"
 
 
 def build(sources: Sources, options: Options, notice: Notice = lambda line: None) -> Report:
@@ -136,7 +151,8 @@ def _findings(sources: Sources, options: Options, notice: Notice) -> tuple[list[
     """What the sweeps and the training runs say: in lines, and in sections."""
     lines: list[str] = []
     sections: list[Section] = []
-    for frame in sources.frames:
+    for whole in sources.frames:
+        frame = together(whole, (options.subject,))
         chosen = subject(frame, options.subject)
         lines += [_untitled(line, sources) for line in headline(frame, chosen)]
         sections += _about(frame, chosen, options, notice)
@@ -152,7 +168,7 @@ def _untitled(text: str, sources: Sources) -> str:
         return text
     frame = sources.frames[0]
     short = text.removeprefix(f"{frame.title}: ")
-    names = tuple(frame.shown(name) for name in frame.schedulers)
+    names = tuple(one.shown(name) for one in (frame, together(frame)) for name in one.schedulers)
     return short if short == text or short.startswith(names) else capital(short)
 
 
@@ -170,7 +186,7 @@ def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[S
             of = "" if len(judged) == len(every) else f" of {len(every)}"
             plural = "" if len(every) == 1 else "s"
             lines.append(f"{claims.title}, {len(judged)}{of} claim{plural}: {verdict_counts(judged)}.")
-            sections += claim_sections(claims, judged, roles_played(claims, evidence))
+            sections += claim_sections(claims, judged, roles_played(judged))
     return lines, sections
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from weft.evaluation.report.blocks import Block, Section, Table, Text
-from weft.evaluation.report.claims import Claims, Judged
+from weft.evaluation.report.claims import LEAST_SEEDS, Claims, Judged
 
 _FITS = {True: "yes", False: "no", None: "cannot be told"}
 
@@ -19,6 +19,7 @@ def claim_sections(claims: Claims, judged: Sequence[Judged], roles: Mapping[str,
     roles
         Who plays which part of the document.
     """
+    has_sweeps = len({one.found.sweep for one in judged if one.found.sweep}) > 1
     rows = tuple(
         (
             str(number),
@@ -26,13 +27,15 @@ def claim_sections(claims: Claims, judged: Sequence[Judged], roles: Mapping[str,
             one.claim.where,
             one.claim.says,
             one.measured,
+            *((one.found.sweep or "-",) if has_sweeps else ()),
             one.claim.condition,
-            one.verdict,
+            one.remark,
         )
         for number, one in enumerate(judged, 1)
     )
-    headers = ("", "claim", "where", "the document", "weft measured", "holds if", "verdict")
-    strong = tuple((r, 6) for r in range(len(rows)))
+    on = ("on the sweep",) if has_sweeps else ()
+    headers = ("", "claim", "where", "the document", "weft measured", *on, "holds if", "verdict")
+    strong = tuple((r, len(headers) - 1) for r in range(len(rows)))
     blocks: list[Block] = [
         Text((f"The document: {claims.document}.", *_cast(roles), _reading(judged))),
         Table(headers, rows, strong=strong),
@@ -50,8 +53,11 @@ def _cast(roles: Mapping[str, str]) -> list[str]:
 def _reading(judged: Sequence[Judged]) -> str:
     return (
         "A verdict is computed: a claim holds if every measurement lies within its condition, 95 % interval and "
-        "all; it does not hold if every one lies outside; it holds partly in between. Not measured says what is "
-        f"missing. {sum(bool(one.points) for one in judged)} of {len(judged)} were measured."
+        "all; it does not hold if every one lies outside; it holds partly in between. Where a claim has several "
+        "points, their intervals are widened so that all of them hold at once with 95 % (Bonferroni). Where a policy "
+        "was trained with several seeds, intervals are over training seeds and evaluation seeds. A verdict that "
+        f"rests on fewer than {LEAST_SEEDS} training seeds says so: it is about these policies, not about training. "
+        f"Not measured says what is missing. {sum(bool(one.points) for one in judged)} of {len(judged)} were measured."
     )
 
 
@@ -71,7 +77,14 @@ def _details(judged: Sequence[Judged]) -> Section | None:
     )
     if not rows:
         return None
-    headers = ("claim", "point", "measured", "95 % interval", "unit", "within the condition")
+    headers = (
+        "claim",
+        "point",
+        "measured",
+        "95 % interval, all points together",
+        "unit",
+        "within the condition",
+    )
     return Section("Claims, point by point", (Table(headers, rows, (2, 3)),), level=3)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Literal
 
@@ -13,10 +13,12 @@ from weft.errors import InputError
 from weft.scenarios.settings import did_you_mean
 
 SCHEMA = "weft/claims/1"
+LEAST_SEEDS = 5
+"""Training seeds that a claim which rests on training needs."""
 Verdict = Literal["holds", "holds partly", "does not hold", "not measured"]
 _KEYS = (
     *("text", "where", "says", "measure", "unit", "at_least", "at_most", "of", "against", "at"),
-    *("devices", "runs", "samples", "column", "benchmark", "figure"),
+    *("settings", "devices", "runs", "samples", "column", "benchmark", "figure"),
 )
 
 
@@ -38,6 +40,8 @@ class Claim:
     against: tuple[str, ...] = ()
     at: tuple[tuple[str, float], ...] = ()
     """Settings of the point that is meant; empty: every point."""
+    settings: tuple[tuple[str, object], ...] = ()
+    """Settings that the sweep has to have; by default those of the document."""
     devices: str = ""
     """Pattern of device names."""
     runs: tuple[str, ...] = ()
@@ -94,13 +98,36 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What was measured for a claim, on which sweep, and who played which part."""
+
+    points: tuple[Point, ...]
+    sweep: str = ""
+    """Title of the sweep; empty where none was needed."""
+    cast: Mapping[str, str] = field(default_factory=dict)
+    """Role -> who plays it, in words."""
+    few: str = ""
+    """Which training seeds are fewer than a claim needs; empty where there are enough."""
+
+
+@dataclass(frozen=True)
 class Judged:
     """A claim with what was measured."""
 
     claim: Claim
-    points: tuple[Point, ...]
+    found: Measured = Measured(())
     missing: str = ""
     """Why nothing was measured."""
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The measurements; none where something is missing."""
+        return self.found.points
+
+    @property
+    def remark(self) -> str:
+        """The verdict, with a word where it rests on too few training seeds."""
+        return f"{self.verdict} ({self.found.few})" if self.found.few and self.points else self.verdict
 
     @property
     def verdict(self) -> Verdict:
@@ -149,13 +176,14 @@ def parse_claims(text: str, file: str) -> Claims:
     if document.get("schema") != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {document.get('schema')!r}", file=file, field="schema")
     entries = document.get("claim", [])
+    usual = document.get("settings", {})
     return Claims(
         str(document.get("name", file)),
         str(document.get("title", file)),
         str(document.get("scenario", "")),
         str(document.get("document", "")),
         {role: tuple(patterns) for role, patterns in document.get("roles", {}).items()},
-        tuple(_claim(entry, f"claim[{k}]", file) for k, entry in enumerate(entries)),
+        tuple(_claim({"settings": usual} | entry, f"claim[{k}]", file) for k, entry in enumerate(entries)),
     )
 
 
@@ -185,4 +213,8 @@ def verdict_counts(judged: Sequence[Judged]) -> str:
         "not measured": ("not measured", "not measured"),
     }
     found = [(sum(one.verdict == verdict for one in judged), words) for verdict, words in said.items()]
-    return ", ".join(f"{num} {one if num == 1 else several}" for num, (one, several) in found if num)
+    counts = ", ".join(f"{num} {one if num == 1 else several}" for num, (one, several) in found if num)
+    few = sum(bool(one.points and one.found.few) for one in judged)
+    if not few:
+        return counts
+    return f"{counts}; {few} of them {'rests' if few == 1 else 'rest'} on fewer than {LEAST_SEEDS} training seeds"

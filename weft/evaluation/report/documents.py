@@ -10,7 +10,8 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.evaluation.breaches import breaches_of
-from weft.evaluation.report.frame import Cell, Frame, Sample, refuse_costs
+from weft.evaluation.report.frame import Cell, Frame, refuse_costs
+from weft.evaluation.report.pairing import Sample
 from weft.io.json_files import parse_json
 from weft.io.sources import read_bytes
 

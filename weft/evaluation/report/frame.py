@@ -7,8 +7,8 @@ that lack a scheduler (the sweep still runs) are left out, so that everything st
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,7 +17,9 @@ import numpy as np
 from weft.errors import InputError
 from weft.evaluation.breaches import Breach, breaches_of
 from weft.evaluation.evaluate import METRICS, STREAM_METRICS, Summary, summary_of
-from weft.evaluation.statistics import Comparison, compare_paired, holm_family
+from weft.evaluation.report.devices import DeviceUse, device_rows, numbered
+from weft.evaluation.report.pairing import Sample, paired, samples_of, values_of
+from weft.evaluation.statistics import Comparison, compare_crossed, crossed_interval, holm_family
 from weft.evaluation.store import Config, Row, read_sweep
 from weft.model.graph import Floats
 from weft.scenarios.recipes import STREAM_BASELINE
@@ -33,26 +35,6 @@ class Cell:
 
     label: str
     settings: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What schedulers are paired by."""
-
-    problem: str
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.problem}, seed {self.seed}"
-
-
-@dataclass(frozen=True)
-class DeviceUse:
-    """How busy one device was under one scheduler, the mean over samples."""
-
-    device: str
-    utilisation: float
-    batch_fill: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +66,8 @@ class Frame:
     """What was asked for; None where instances cannot be made again."""
     breaches: Mapping[str, Breach] = field(default_factory=dict)
     """Schedulers whose schedules broke a rule: none of them can win."""
+    runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Scheduler -> the training runs it is the mean of, where it stands for several."""
 
     @property
     def lawful(self) -> tuple[str, ...]:
@@ -100,6 +84,14 @@ class Frame:
     def costs(self, cell: str, scheduler: str) -> Floats:
         """The deciding metric, one value per sample."""
         return self.values[self.metric, cell, scheduler]
+
+    def members(self, scheduler: str) -> tuple[str, ...]:
+        """The training runs a scheduler stands for, or itself."""
+        return self.runs.get(scheduler, (scheduler,))
+
+    def by_run(self, metric: str, cell: str, scheduler: str) -> Floats:
+        """One metric of every run on every sample: (num_runs, num_samples)."""
+        return np.stack([self.values[metric, cell, name] for name in self.members(scheduler)])
 
     def shown(self, scheduler: str) -> str:
         """A short name: of a path its last part, or as many parts as tell it from the others."""
@@ -125,14 +117,29 @@ class Frame:
             key for key, value in first.items() if any(cell.settings.get(key) != value for cell in self.cells)
         )
 
+    @cached_property
+    def fixed(self) -> dict[str, object]:
+        """Settings that are the same in every cell."""
+        return {key: value for key, value in self.cells[0].settings.items() if key not in self.varied}
+
     @property
     def num_samples(self) -> int:
-        """Samples of all cells."""
+        """Samples of all cells, those they share counted in each."""
         return sum(len(self.samples[cell.label]) for cell in self.cells)
 
+    @property
+    def has_seed_samples(self) -> bool:
+        """Whether samples differ in their seed alone."""
+        return self.is_stream and len({sample.problem for sample in self.units}) == 1
+
     def summary(self, metric: str, cell: str, scheduler: str) -> Summary:
-        """Mean, standard error and interval of one metric."""
-        return summary_of(cell, scheduler, metric, self.values[metric, cell, scheduler])
+        """Mean, standard error and interval of one metric, over samples and training runs."""
+        found = summary_of(cell, scheduler, metric, self.values[metric, cell, scheduler])
+        values = self.by_run(metric, cell, scheduler)
+        if len(values) == 1 or found.low is None or not np.isfinite(values).all():
+            return found
+        ends = crossed_interval(values, np.zeros((1, values.shape[1])))
+        return replace(found, low=ends.low, high=ends.high)
 
     @cached_property
     def against(self) -> dict[tuple[str, str], Comparison]:
@@ -145,23 +152,47 @@ class Frame:
         pairs = [
             (c.label, name) for c in self.cells for name in others if len(self.costs(c.label, name)) >= 2
         ]
-        found = [compare_paired(self.costs(c, name), self.costs(c, self.baseline)) for c, name in pairs]
+        found = [
+            compare_crossed(*(self.by_run(self.metric, c, one) for one in (name, self.baseline)))
+            for c, name in pairs
+        ]
         return dict(zip(pairs, holm_family(found), strict=True))
 
     def pooled(self, scheduler: str) -> Floats:
-        """Costs of one scheduler on all samples of all cells."""
+        """Costs of one scheduler on all samples of all cells; cells share samples, so they are not independent."""
         return np.concatenate([self.costs(cell.label, scheduler) for cell in self.cells])
+
+    @cached_property
+    def units(self) -> tuple[Sample, ...]:
+        """Samples that every cell has: what statistics over all cells are over."""
+        others = [set(self.samples[cell.label]) for cell in self.cells[1:]]
+        first = self.samples[self.cells[0].label]
+        return tuple(sample for sample in first if all(sample in own for own in others))
+
+    def shared(self, scheduler: str) -> Floats:
+        """Costs on the samples that all cells have: (num_runs, num_units, num_cells)."""
+        columns = []
+        for cell in self.cells:
+            places = {sample: k for k, sample in enumerate(self.samples[cell.label])}
+            own = [places[sample] for sample in self.units]
+            columns.append(self.by_run(self.metric, cell.label, scheduler)[:, own])
+        return np.stack(columns, axis=2)
+
+    def overall(self, scheduler: str) -> Floats:
+        """The geometric mean over the cells, of every sample that all of them have: (num_runs, num_units)."""
+        return np.asarray(np.exp(np.log(self.shared(scheduler)).mean(axis=2)), dtype=np.float64)
 
     @cached_property
     def _grouped(self) -> dict[tuple[str, str], list[Row]]:
         found: dict[tuple[str, str], list[Row]] = {}
-        for row in paired(self.rows, self.schedulers):
+        names = [run for name in self.schedulers for run in self.members(name)]
+        for row in paired(self.rows, names):
             found.setdefault((row.cell, row.scheduler), []).append(row)
         return found
 
     def rows_of(self, cell: str, scheduler: str) -> list[Row]:
         """Rows of one scheduler in one cell that every other one has too, by problem and seed."""
-        return self._grouped.get((cell, scheduler), [])
+        return [row for name in self.members(scheduler) for row in self._grouped.get((cell, name), [])]
 
     def devices(self, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
         """Every device's share of busy time and of its batches; empty where rows do not say, or machines differ."""
@@ -169,7 +200,7 @@ class Frame:
         lists = [[str(one["device"]) for one in row] for row in mine]
         if not lists or any(names != lists[0] for names in lists):
             return ()
-        names = _numbered(lists[0])
+        names = numbered(lists[0])
         columns = [
             [float(np.mean([float(str(row[d][key])) for row in mine])) for d in range(len(names))]
             for key in ("utilisation", "batch_fill")
@@ -177,20 +208,16 @@ class Frame:
         return tuple(DeviceUse(*one) for one in zip(names, *columns, strict=True))
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
-    """Names made different: slots of one device share its name."""
-    return [f"{name} ({names[:i].count(name) + 1})" if names.count(name) > 1 else name
-            for i, name in enumerate(names)]  # fmt: skip
-
-
 def _tail(name: str, parts: int) -> str:
     return "/".join(name.split("/")[-parts:])
 
 
 def read_frame(folder: str | Path, baseline: str | None = None) -> Frame:
-    """The frame of a sweep folder, finished or not."""
+    """The frame of a sweep folder, finished or not; by default with the baseline it was evaluated with."""
     with read_sweep(folder) as store:
-        config, rows = store.config, store.rows()
+        config, rows, kept = store.config, store.rows(), store.baseline
+    if baseline is None and kept in _list(config.get("schedulers", [])):
+        baseline = kept
     return frame_of(str(folder), config, rows, baseline)
 
 
@@ -204,7 +231,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     is_stream = any(row.p99_jct is not None for row in rows)
     has_seed_samples = is_stream and recipe["generator"] != MANY_STREAMS
     whole = paired(rows, schedulers)
-    samples = _samples(whole, [c.label for c in cells], has_seed_samples)
+    samples = samples_of(whole, [c.label for c in cells], has_seed_samples)
     present = tuple(cell for cell in cells if samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
@@ -218,7 +245,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
         schedulers=schedulers,
         cells=present,
         samples=samples,
-        values=_values(whole, samples, metrics, schedulers, has_seed_samples),
+        values=values_of(whole, samples, metrics, schedulers, has_seed_samples),
         metrics=metrics,
         rows=tuple(rows),
         num_expected=len(cells) * _whole(config["problems"]) * len(_list(config["seeds"])) * len(schedulers),
@@ -300,58 +327,6 @@ def choose_baseline(wanted: str | None, usual: str, schedulers: Sequence[str]) -
     return wanted
 
 
-def paired(rows: Sequence[Row], schedulers: Sequence[str]) -> list[Row]:
-    """Rows of the problems and seeds that every scheduler has."""
-    seen: dict[tuple[str, str, int], list[str]] = {}
-    for row in rows:
-        seen.setdefault((row.cell, row.problem, row.seed), []).append(row.scheduler)
-    return [row for row in rows if len(seen[row.cell, row.problem, row.seed]) == len(schedulers)]
-
-
-def _samples(
-    rows: Iterable[Row], cells: Sequence[str], has_seed_samples: bool
-) -> dict[str, tuple[Sample, ...]]:
-    """Samples of every cell: problems, in a stream problems with seeds."""
-    found: dict[str, dict[Sample, None]] = {cell: {} for cell in cells}
-    first: dict[tuple[str, str], int] = {}
-    for row in (row for row in rows if row.cell in found):
-        seed = row.seed if has_seed_samples else first.setdefault((row.cell, row.problem), row.seed)
-        found[row.cell][Sample(row.problem, seed)] = None
-    return {cell: tuple(samples) for cell, samples in found.items()}
-
-
-def _values(
-    rows: Sequence[Row],
-    samples: Mapping[str, tuple[Sample, ...]],
-    metrics: Sequence[str],
-    schedulers: Sequence[str],
-    has_seed_samples: bool,
-) -> dict[tuple[str, str, str], Floats]:
-    grouped: dict[tuple[str, str, str, int], list[Row]] = {}
-    for row in rows:
-        key = (row.cell, row.scheduler, row.problem, row.seed if has_seed_samples else 0)
-        grouped.setdefault(key, []).append(row)
-    found = {}
-    for cell, own in samples.items():
-        for name in schedulers:
-            groups = [grouped[cell, name, s.problem, s.seed if has_seed_samples else 0] for s in own]
-            for metric in metrics:
-                means = [np.mean([_number(row, metric) for row in group]) for group in groups]
-                found[metric, cell, name] = np.array(means, dtype=np.float64)
-    return found
-
-
-def _number(row: Row, metric: str) -> float:
-    value = getattr(row, metric)
-    if value is None:
-        return float("nan")
-    if not isinstance(value, int | float):
-        raise InputError(
-            f"expected a number, got {value!r}", field=f"{row.problem}, {row.scheduler}: {metric}"
-        )
-    return float(value)
-
-
 def refuse_costs(frame: Frame) -> None:
     """Ratios need costs above zero."""
     for cell in frame.cells:
@@ -365,14 +340,3 @@ def refuse_costs(frame: Frame) -> None:
                     file=frame.source,
                     field=frame.metric,
                 )
-
-
-def device_rows(row: Row) -> list[Mapping[str, object]]:
-    """What a row says of every device; empty where it says nothing."""
-    try:
-        found = json.loads(row.devices or "[]")
-        return [{**one, "device": str(one["device"])} for one in found]
-    except (ValueError, TypeError, KeyError):
-        raise InputError(
-            "expected a list of devices", field=f"{row.problem}, {row.scheduler}: devices"
-        ) from None

@@ -5,18 +5,20 @@ A measure returns points, or raises :class:`Missing` with what it would need.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import numpy as np
 
-from weft.evaluation.evaluate import summary_of
+from weft.evaluation.evaluate import CONFIDENCE
 from weft.evaluation.milestones import from_where, is_passed, is_settled
-from weft.evaluation.report.claims import Claim, Claims, Judged, Point
-from weft.evaluation.report.frame import Cell, Frame, device_rows
+from weft.evaluation.report.claims import LEAST_SEEDS, Claim, Claims, Judged, Measured, Point
+from weft.evaluation.report.devices import device_rows
+from weft.evaluation.report.frame import Cell, Frame
 from weft.evaluation.report.runs import TrainingRun
-from weft.evaluation.statistics import compare_paired
+from weft.evaluation.statistics import crossed_interval
 from weft.model.graph import Bools, Floats
 
 
@@ -34,7 +36,28 @@ class Evidence:
     """Benchmark -> name of a figure -> its value."""
 
 
-Measure = Callable[[Claim, Claims, Evidence], list[Point]]
+@dataclass(frozen=True)
+class Stage:
+    """The sweep on which a claim is measured, and who plays in it."""
+
+    frame: Frame
+    own: Cast
+    rivals: tuple[Cast, ...]
+    roles: tuple[str, ...]
+    """Of the one that is judged, and of the rivals."""
+
+    @property
+    def casts(self) -> dict[str, Cast]:
+        """Role -> who plays it."""
+        return dict(zip(self.roles, (self.own, *self.rivals), strict=True))
+
+
+Cast = tuple[str, ...]
+"""Schedulers that play one role: several where a policy was trained with several seeds."""
+Measure = Callable[[Claim, Stage], list[Point]]
+"""What is measured on a sweep."""
+RunMeasure = Callable[[Claim, Sequence[TrainingRun]], list[Point]]
+"""What is measured on training runs."""
 
 
 def judge(claims: Claims, evidence: Evidence) -> tuple[Judged, ...]:
@@ -44,43 +67,78 @@ def judge(claims: Claims, evidence: Evidence) -> tuple[Judged, ...]:
 
 def _judged(claim: Claim, claims: Claims, evidence: Evidence) -> Judged:
     try:
-        found = MEASURES[claim.measure](claim, claims, evidence)
-        return Judged(claim, tuple(found), "" if found else "nothing to measure it on")
+        found = _measured(claim, claims, evidence)
     except Missing as reason:
-        return Judged(claim, (), str(reason))
+        return Judged(claim, missing=str(reason))
+    return Judged(claim, found, "" if found.points else "nothing to measure it on")
 
 
-Cast = tuple[str, ...]
-"""Schedulers that play one role: several where a policy was trained with several seeds."""
+def _measured(claim: Claim, claims: Claims, evidence: Evidence) -> Measured:
+    """The measurements of a claim, from whatever it is about."""
+    if claim.measure == BENCHMARK:
+        return Measured((benchmark(claim, evidence),))
+    if claim.measure in RUN_MEASURES:
+        runs = _runs(claim, evidence)
+        return Measured(tuple(RUN_MEASURES[claim.measure](claim, runs)), few=_few_runs(runs))
+    stage = _stage(claim, claims, evidence)
+    points = tuple(SWEEP_MEASURES[claim.measure](claim, stage))
+    cast = {role: _in_words(stage.frame, names) for role, names in stage.casts.items()}
+    return Measured(points, stage.frame.title, cast, _few_seeds(stage))
 
 
-def roles_played(claims: Claims, evidence: Evidence) -> dict[str, str]:
-    """Role -> the schedulers of the sweeps that play it, where they have another name."""
-    found: dict[str, str] = {}
+def _in_words(frame: Frame, names: Cast) -> str:
+    shown = ", ".join(frame.shown(name) for name in names)
+    return shown if len(names) == 1 else f"{len(names)} training seeds ({shown})"
+
+
+def roles_played(judged: Sequence[Judged]) -> dict[str, str]:
+    """Role -> who plays it in the claims that were measured, where they have another name."""
+    found: dict[str, list[str]] = {}
+    for one in judged:
+        for role, name in one.found.cast.items():
+            if name != role and name not in found.setdefault(role, []):
+                found[role].append(name)
+    return {role: "; elsewhere ".join(names) for role, names in found.items()}
+
+
+def _few_seeds(stage: Stage) -> str:
+    """Roles of policies that were trained with too few seeds to speak of others."""
+    few = {
+        role: len(names)
+        for role, names in stage.casts.items()
+        if len(names) < LEAST_SEEDS and any(name in stage.frame.learned for name in names)
+    }
+    return _too_few(few)
+
+
+def _few_runs(runs: Sequence[TrainingRun]) -> str:
+    """Recipes of which there are too few runs."""
+    names = [str(run.recipe.get("name", "")) for run in runs]
+    return _too_few({name: names.count(name) for name in names if names.count(name) < LEAST_SEEDS})
+
+
+def _too_few(found: Mapping[str, int]) -> str:
+    said = [f"{num} training seed{'' if num == 1 else 's'} of {name}" for name, num in found.items()]
+    return f"on {' and '.join(said)}; {LEAST_SEEDS} are needed" if said else ""
+
+
+def _stage(claim: Claim, claims: Claims, evidence: Evidence) -> Stage:
+    """The first sweep with these settings in which all roles take part and keep the rules."""
+    roles = (claim.of, *claim.against)
+    missing, broken = roles, ""
     for frame in evidence.frames:
-        if frame.scenario == claims.scenario:
-            for role, patterns in claims.roles.items():
-                names = role_in(frame, patterns)
-                if names and names != (role,):
-                    found.setdefault(role, " and ".join(frame.shown(name) for name in names))
-    return found
-
-
-def _sweep(claim: Claim, claims: Claims, evidence: Evidence) -> tuple[Frame, Cast, list[Cast]]:
-    """The first sweep in which all roles take part and keep the rules: the frame, who is judged, the rivals."""
-    wanted = [claim.of, *claim.against]
-    missing, broken = wanted, ""
-    for frame in evidence.frames:
-        if frame.scenario == claims.scenario:
-            found = {role: role_in(frame, claims.roles.get(role, (role,))) for role in wanted}
-            lacking = [role for role, names in found.items() if not names]
-            broke = [name for names in found.values() for name in names if name in frame.breaches]
+        if frame.scenario == claims.scenario and any(_has(cell, claim.settings) for cell in frame.cells):
+            found = [role_in(frame, claims.roles.get(role, (role,))) for role in roles]
+            lacking = tuple(role for role, names in zip(roles, found, strict=True) if not names)
+            broke = [name for names in found for name in names if name in frame.breaches]
             if not lacking and not broke:
-                return frame, found[claim.of], [found[role] for role in claim.against]
+                return Stage(frame, found[0], tuple(found[1:]), roles)
             if not lacking:
                 broken = f"no sweep in which {frame.shown(broke[0])} broke no rule"
-            missing = min(missing, lacking or wanted, key=len)
-    raise Missing(broken or f"no sweep with {', '.join(missing)}")
+            missing = min(missing, lacking or roles, key=len)
+    where = ", ".join(f"{key}={value}" for key, value in claim.settings)
+    at = f" at {where}" if where else ""
+    raise Missing(broken or f"no sweep{at} with {', '.join(missing)}")
 
 
 def role_in(frame: Frame, patterns: Sequence[str]) -> Cast:
@@ -92,18 +150,12 @@ def role_in(frame: Frame, patterns: Sequence[str]) -> Cast:
     return ()
 
 
-def _costs(frame: Frame, cell: str, names: Cast) -> Floats:
-    """Cost per sample, the mean over those who play the role."""
-    return np.asarray(np.mean([frame.costs(cell, name) for name in names], axis=0), dtype=np.float64)
-
-
 def _cells(frame: Frame, claim: Claim) -> list[Cell]:
     """The points of a sweep that a claim is about."""
     found = [
         cell
         for cell in frame.cells
-        if all(_is_at(cell.settings.get(key), value) for key, value in claim.at)
-        and len(frame.samples[cell.label]) >= 2
+        if _has(cell, (*claim.settings, *claim.at)) and len(frame.samples[cell.label]) >= 2
     ]
     if not found:
         at = ", ".join(f"{key}={value:g}" for key, value in claim.at) or "two samples or more"
@@ -111,54 +163,73 @@ def _cells(frame: Frame, claim: Claim) -> list[Cell]:
     return found
 
 
-def _is_at(value: object, wanted: float) -> bool:
-    return isinstance(value, int | float) and abs(value - wanted) < 1e-9
+def _has(cell: Cell, wanted: Sequence[tuple[str, object]]) -> bool:
+    """Whether a point has these settings."""
+    return all(_is_at(cell.settings.get(key), value) for key, value in wanted)
 
 
-def gain(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
-    """Percent below the best rival, at each point."""
-    frame, names, rivals = _sweep(claim, claims, evidence)
-    points = []
-    for cell in _cells(frame, claim):
-        best = min(
-            (_costs(frame, cell.label, rival) for rival in rivals), key=lambda costs: float(costs.mean())
-        )
-        found = compare_paired(_costs(frame, cell.label, names), best)
-        points.append(Point(cell.label, -found.percent, -found.high_percent, -found.low_percent))
-    return points
+def _is_at(value: object, wanted: object) -> bool:
+    if isinstance(value, int | float) and isinstance(wanted, int | float):
+        return abs(value - wanted) < 1e-9
+    return value == wanted
 
 
-def largest_gain(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
-    """The greatest of these gains."""
-    return [max(gain(claim, claims, evidence), key=lambda point: point.value)]
+def _together(num_points: int) -> float:
+    """The confidence of each of so many points at which all of them hold at once (Bonferroni)."""
+    return 1.0 - (1.0 - CONFIDENCE) / num_points
 
 
-def share_of_points(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+def _costs(frame: Frame, cell: str, names: Cast) -> Floats:
+    """Costs of those who play a role: (num_runs, num_samples)."""
+    return np.stack([frame.costs(cell, name) for name in names])
+
+
+def gain(claim: Claim, stage: Stage) -> list[Point]:
+    """Percent below the best rival, at each point, over training and evaluation seeds."""
+    cells = _cells(stage.frame, claim)
+    return [_gain(stage, cell.label, _together(len(cells))) for cell in cells]
+
+
+def _gain(stage: Stage, cell: str, confidence: float) -> Point:
+    rivals = [_costs(stage.frame, cell, rival) for rival in stage.rivals]
+    best = min(rivals, key=lambda costs: float(costs.mean()))
+    own = _costs(stage.frame, cell, stage.own)
+    found = crossed_interval(np.log(own), np.log(best), confidence=confidence)
+    value, high, low = (_percent_below(log) for log in (found.value, found.low, found.high))
+    return Point(cell, value, low, high)
+
+
+def _percent_below(log_ratio: float) -> float:
+    return 0.0 - 100.0 * math.expm1(min(log_ratio, 700.0))
+
+
+def largest_gain(claim: Claim, stage: Stage) -> list[Point]:
+    """The greatest of these gains; its interval allows for the choice."""
+    return [max(gain(claim, stage), key=lambda point: point.value)]
+
+
+def share_of_points(claim: Claim, stage: Stage) -> list[Point]:
     """Percentage of the points at which the gain is above zero, interval and all."""
-    found = gain(claim, claims, evidence)
+    found = gain(claim, stage)
     share = 100.0 * sum(point.low > 0.0 for point in found) / len(found)
     return [Point(f"{len(found)} points", share, share, share)]
 
 
-def _devices(claim: Claim, claims: Claims, evidence: Evidence, column: str) -> list[Point]:
+def _devices(claim: Claim, stage: Stage, column: str) -> list[Point]:
     """Difference to the rival over devices of a pattern, in points of a percentage, paired by sample."""
-    frame, names, rivals = _sweep(claim, claims, evidence)
+    cells = _cells(stage.frame, claim)
     points = []
-    for cell in _cells(frame, claim):
-        own, other = (_uses(frame, cell.label, cast, claim.devices, column) for cast in (names, rivals[0]))
-        if len(own) < 2 or len(own) != len(other):
+    for cell in cells:
+        own, other = (
+            [_device_means(stage.frame, cell.label, name, claim.devices, column) for name in cast]
+            for cast in (stage.own, stage.rivals[0])
+        )
+        lengths = {len(one) for one in (*own, *other)}
+        if len(lengths) != 1 or lengths.pop() < 2:
             raise Missing(f"no rows of devices {claim.devices}")
-        found = summary_of(cell.label, claim.of, column, own - other)
-        low = found.mean if found.low is None else found.low
-        high = found.mean if found.high is None else found.high
-        points.append(Point(cell.label, found.mean, low, high))
+        found = crossed_interval(np.stack(own), np.stack(other), confidence=_together(len(cells)))
+        points.append(Point(cell.label, found.value, found.low, found.high))
     return points
-
-
-def _uses(frame: Frame, cell: str, names: Cast, pattern: str, column: str) -> Floats:
-    """Percentage per sample, the mean over those who play the role."""
-    found = [_device_means(frame, cell, name, pattern, column) for name in names]
-    return np.asarray(np.mean(found, axis=0), dtype=np.float64)
 
 
 def _device_means(frame: Frame, cell: str, scheduler: str, pattern: str, column: str) -> Floats:
@@ -171,14 +242,14 @@ def _device_means(frame: Frame, cell: str, scheduler: str, pattern: str, column:
     return np.array(means)
 
 
-def device_use(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+def device_use(claim: Claim, stage: Stage) -> list[Point]:
     """How much more of the time the devices are busy than under the rival."""
-    return _devices(claim, claims, evidence, "utilisation")
+    return _devices(claim, stage, "utilisation")
 
 
-def device_fill(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+def device_fill(claim: Claim, stage: Stage) -> list[Point]:
     """How much fuller the batches are than under the rival."""
-    return _devices(claim, claims, evidence, "batch_fill")
+    return _devices(claim, stage, "batch_fill")
 
 
 def _runs(claim: Claim, evidence: Evidence) -> list[TrainingRun]:
@@ -195,30 +266,30 @@ def _runs(claim: Claim, evidence: Evidence) -> list[TrainingRun]:
     return found
 
 
-def minutes_per_samples(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+def minutes_per_samples(claim: Claim, runs: Sequence[TrainingRun]) -> list[Point]:
     """Minutes of wall time that so many decisions take, at the pace of each run."""
     points = []
-    for run in _runs(claim, evidence):
+    for run in runs:
         if run.seconds is not None and run.samples:
             value = run.seconds / 60.0 * claim.samples / run.samples
             points.append(Point(run.name, value, value, value))
     return points
 
 
-def passed_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+def passed_after(claim: Claim, runs: Sequence[TrainingRun]) -> list[Point]:
     """Millions of decisions from which on a column of the metrics stays below zero."""
-    return _from_where(claim, evidence, is_passed)
+    return _from_where(claim, runs, is_passed)
 
 
-def converged_after(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+def converged_after(claim: Claim, runs: Sequence[TrainingRun]) -> list[Point]:
     """Millions of decisions from which on a column stays within a point of its final value."""
-    return _from_where(claim, evidence, is_settled)
+    return _from_where(claim, runs, is_settled)
 
 
-def _from_where(claim: Claim, evidence: Evidence, test: Callable[[Floats], Bools]) -> list[Point]:
+def _from_where(claim: Claim, runs: Sequence[TrainingRun], test: Callable[[Floats], Bools]) -> list[Point]:
     """Per run the millions of decisions from which on a test holds; infinite where it never does."""
     points = []
-    for run in _runs(claim, evidence):
+    for run in runs:
         samples, values = run.column(claim.column)
         if len(samples):
             first = from_where(samples, test(values))
@@ -229,24 +300,27 @@ def _from_where(claim: Claim, evidence: Evidence, test: Callable[[Floats], Bools
     return points
 
 
-def benchmark(claim: Claim, claims: Claims, evidence: Evidence) -> list[Point]:
+def benchmark(claim: Claim, evidence: Evidence) -> Point:
     """A figure that ``python -m benchmarks NAME --json FILE`` wrote."""
     found = dict(evidence.figures).get(claim.benchmark, {})
     if claim.figure not in found:
         raise Missing(f"no figures of the benchmark {claim.benchmark}")
     value = float(found[claim.figure])
-    return [Point("", value, value, value)]
+    return Point("", value, value, value)
 
 
-MEASURES: dict[str, Measure] = {
+BENCHMARK = "benchmark"
+SWEEP_MEASURES: dict[str, Measure] = {
     "gain": gain,
     "largest-gain": largest_gain,
     "share-of-points": share_of_points,
     "device-use": device_use,
     "device-fill": device_fill,
+}
+RUN_MEASURES: dict[str, RunMeasure] = {
     "minutes-per-samples": minutes_per_samples,
     "passed-after": passed_after,
     "converged-after": converged_after,
-    "benchmark": benchmark,
 }
-"""Names in the TOML -> what they mean."""
+MEASURES = (*SWEEP_MEASURES, *RUN_MEASURES, BENCHMARK)
+"""Names in the TOML."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from weft.errors import InputError, WeftError
 from weft.evaluation.report.blocks import Block, Section, Table, Text
-from weft.evaluation.report.frame import Frame, Sample
+from weft.evaluation.report.frame import Frame
+from weft.evaluation.report.pairing import Sample
 from weft.evaluation.report.replay import draw
 from weft.evaluation.report.words import count, losses, quantity, standing, words
 
@@ -83,7 +84,7 @@ def _split(text: str) -> list[str]:
 def _drawn(frame: Frame, cell: str, sample: Sample, names: tuple[str, ...], at: str) -> tuple[Block, ...]:
     """The chart; where it cannot be made again, the reason."""
     try:
-        return (draw(frame, cell, sample, names, at=at),)
+        return (draw(frame, cell, sample, tuple(frame.members(name)[0] for name in names), at=at),)
     except WeftError as error:
         return (Text((f"Not drawn: {error}.",)),)
 

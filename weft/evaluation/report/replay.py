@@ -13,7 +13,8 @@ from weft.evaluation.benchmark import noise_seed
 from weft.evaluation.gantt import labels, pack
 from weft.evaluation.judging import trace_hash
 from weft.evaluation.report.blocks import Gantt, Panel
-from weft.evaluation.report.frame import MANY_STREAMS, Frame, Sample
+from weft.evaluation.report.frame import MANY_STREAMS, Frame
+from weft.evaluation.report.pairing import Sample
 from weft.evaluation.robustness import replay
 from weft.evaluation.streams import Outcome, workload_seed
 from weft.evaluation.traces import Trace, record

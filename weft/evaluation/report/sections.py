@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from weft.evaluation.evaluate import Summary
 from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Section, Table, Text
-from weft.evaluation.report.frame import Cell, DeviceUse, Frame
+from weft.evaluation.report.devices import DeviceUse
+from weft.evaluation.report.frame import Cell, Frame
+from weft.evaluation.report.seeds import in_words
 from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
-from weft.evaluation.report.words import count, quantity, words
-from weft.evaluation.statistics import Comparison, PerformanceProfile, performance_profile
+from weft.evaluation.report.words import quantity, words
+from weft.evaluation.statistics import Comparison
 from weft.model.graph import Floats
 
-WITHIN = (0.0, 1.0, 5.0, 10.0, 25.0)
-"""Percentages above the best at which a profile is also given as a table."""
-MOST_STEPS = 400
-"""Points of a profile that is drawn."""
 MOST_LINES = 60
 """A table of more lines is shown page by page."""
 _MINUS = "\N{MINUS SIGN}"
@@ -28,7 +27,7 @@ _LOG_FROM = 20.0
 
 def results(frame: Frame) -> Section:
     """Curves over the swept setting (or dots with intervals), and the tables behind them."""
-    blocks: list[Block] = []
+    blocks: list[Block] = [Text(tuple(said))] if (said := in_words(frame)) else []
     if frame.against:
         blocks += [_curve(frame)] if frame.setting else _dots(frame)
     if frame.setting:
@@ -116,12 +115,12 @@ def _absolute(frame: Frame, metric: str) -> Figure:
         high = np.array([one.mean if one.high is None else one.high for one in found])
         series.append(Series(frame.shown(name), _places(frame), y, low, high, look))
     drawn = line_chart(series, _axes(frame, quantity(frame, metric)))
-    text = f"{mean_of(words(metric))} with 95 % intervals by Student's t ({_per_cell(frame)})."
+    text = f"{mean_of(words(metric))} with 95 % intervals ({_per_cell(frame)})."
     return Figure(drawn, text, f"{words(metric)} over {frame.setting}")
 
 
 def _means(frame: Frame, metric: str) -> Block:
-    """Means with half intervals, a line per cell; the best lawful one of each line stands out."""
+    """Means with intervals, a line per cell; the best lawful one of each line stands out."""
     lines, strong = [], []
     is_lawful = np.isin(frame.schedulers, frame.lawful)
     for r, cell in enumerate(frame.cells):
@@ -129,8 +128,8 @@ def _means(frame: Frame, metric: str) -> Block:
         if metric == frame.metric:
             means = np.where(is_lawful, [one.mean for one in found], np.inf)
             strong += [(r, c + 1) for c in np.flatnonzero(np.isclose(means, means.min(), rtol=1e-9)).tolist()]
-        lines.append([_place(frame, cell), *(with_half(s.mean, s.high) for s in found)])
-    caption = f"{mean_of(quantity(frame, metric))} ± half the 95 % interval"
+        lines.append([_place(frame, cell), *(with_interval(s) for s in found)])
+    caption = f"{mean_of(quantity(frame, metric))} with 95 % intervals"
     return _matrix(frame, lines, caption, strong)
 
 
@@ -144,15 +143,15 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def with_half(mean: float, high: float | None) -> str:
-    """A mean and half its interval, both to the decimals that the interval allows."""
-    half = 0.0 if high is None else high - mean
-    if not np.isfinite(mean) or not np.isfinite(half):
+def with_interval(found: Summary) -> str:
+    """A mean and its interval, to the decimals that the interval allows."""
+    if not np.isfinite(found.mean):
         return "-"
-    decimals = max(0, 1 - int(np.floor(np.log10(half)))) if half > 0 else 4
-    if half <= 0:
-        return f"{mean:.5g}"
-    return f"{mean:.{min(decimals, 9)}f} ± {half:.{min(decimals, 9)}f}"
+    if found.low is None or found.high is None or found.high <= found.low:
+        return f"{found.mean:.5g}"
+    decimals = min(9, max(0, 1 - int(np.floor(np.log10(0.5 * (found.high - found.low))))))
+    mean, low, high = (f"{value:.{decimals}f}" for value in (found.mean, found.low, found.high))
+    return f"{mean} ({low} to {high})"
 
 
 def _against(frame: Frame, cell: Cell, name: str) -> str:
@@ -218,44 +217,6 @@ def _is_idle(frame: Frame, metric: str) -> bool:
     columns = [frame.values[metric, cell.label, name] for cell in frame.cells for name in frame.schedulers]
     found = np.concatenate(columns)
     return bool(np.isnan(found).any() or (found == 0.0).all())
-
-
-def profiles(frame: Frame) -> Section | None:
-    """How often each scheduler is within a percentage of the best."""
-    if len(frame.schedulers) < 2 or frame.num_samples < 2:
-        return None
-    costs = np.stack([frame.pooled(name) for name in frame.schedulers], axis=1)
-    found = _profile(costs)
-    series = [
-        Series(frame.shown(name), 100.0 * (found.taus - 1.0), 100.0 * found.shares[k], look=k)
-        for k, name in enumerate(frame.schedulers)
-    ]
-    axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))
-    caption = (
-        f"Performance profile over {count(frame.num_samples, 'sample')}: how often a scheduler is within a percentage "
-        "of the best one there. Higher and further left is better."
-    )
-    drawn = Figure(line_chart(series, axes, is_step=True, has_marks=False), caption, "Performance profile")
-    rows = tuple(
-        (
-            frame.shown(name),
-            *(f"{100 * float((found.ratios[:, k] <= 1 + p / 100 + 1e-9).mean()):.0f} %" for p in WITHIN),
-        )
-        for k, name in enumerate(frame.schedulers)
-    )
-    headers = ("scheduler", "best", *(f"within {p:g} %" for p in WITHIN[1:]))
-    table = Table(headers, rows, tuple(range(1, len(headers))), "Share of samples")
-    return Section(f"{frame.title}: how often close to the best", (drawn, table))
-
-
-def _profile(costs: Floats) -> PerformanceProfile:
-    """The profile up to where nearly all is said; every step of it, or a grid where there are too many."""
-    whole = performance_profile(costs)
-    most = max(1.01, float(np.quantile(whole.ratios, 0.98)))
-    steps = np.append(whole.taus[whole.taus < most], most)
-    return performance_profile(
-        costs, steps if len(steps) <= MOST_STEPS else np.linspace(1.0, most, MOST_STEPS)
-    )
 
 
 def utilisation(frame: Frame) -> Section | None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.evaluation.report.frame import Frame, Sample
-from weft.evaluation.statistics import Comparison, compare_paired, holm_family
+from weft.evaluation.report.frame import Frame
+from weft.evaluation.report.pairing import Sample
+from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
 
 METRIC_WORDS = {
     "makespan": "makespan",
@@ -70,14 +71,15 @@ def quantity(frame: Frame, metric: str) -> str:
 def standing(frame: Frame) -> Standing:
     """The lowest geometric mean cost over all samples of all cells, which then all count the same.
 
+    Cells share samples, so statistics are over samples, each with its geometric mean over the cells.
     Who broke a rule takes no part.
     """
     means = {name: float(np.log(frame.pooled(name)).mean()) for name in frame.lawful}
     order = sorted(frame.lawful, key=lambda name: (means[name], frame.schedulers.index(name)))
     winner, others = order[0], order[1:]
-    if frame.num_samples < 2 or not others:
+    if len(frame.units) < 2 or not others:
         return Standing(winner, ())
-    found = [compare_paired(frame.pooled(winner), frame.pooled(name)) for name in others]
+    found = [compare_crossed(frame.overall(winner), frame.overall(name)) for name in others]
     return Standing(winner, tuple(zip(others, holm_family(found), strict=True)))
 
 
@@ -138,7 +140,7 @@ def _first(frame: Frame, place: Standing) -> str:
     if not place.others:
         return f"{frame.title}: {name} has {what}; one sample says nothing about others."
     other, comparison = place.others[0]
-    rival, over = frame.shown(other), f"over {comparison.n} paired samples"
+    rival, over = frame.shown(other), _over(frame)
     if comparison.verdict != "better":
         low, high = comparison.low_percent, comparison.high_percent
         few = "" if low <= 0.0 <= high else f" {_TOO_FEW}"
@@ -149,6 +151,23 @@ def _first(frame: Frame, place: Standing) -> str:
     return (
         f"{frame.title}: {name} wins. Its {words(frame.metric)} is {-comparison.percent:.1f} % below that of "
         f"{rival}, the next best, and at least {-comparison.high_percent:.1f} % with 95 % confidence, {over}."
+    )
+
+
+def _over(frame: Frame) -> str:
+    """What the statistics over all cells are over."""
+    noun = "seed" if frame.has_seed_samples else "problem"
+    points = f", each over all {len(frame.cells)} points" if len(frame.cells) > 1 else ""
+    return f"over {count(len(frame.units), f'paired {noun}')}{points}"
+
+
+def samples_in_all(frame: Frame) -> str:
+    """How many samples there are, and at how many points where there are several."""
+    total = count(frame.num_samples, "sample")
+    return (
+        total
+        if len(frame.cells) == 1
+        else f"{total} ({len(frame.units)} at each of {len(frame.cells)} points)"
     )
 
 
@@ -185,9 +204,9 @@ def _worst(frame: Frame, chosen: str) -> str:
     worst, name = found[0], frame.shown(chosen)
     where = ", ".join(part for part in (worst.cell, str(worst.sample)) if part)
     if worst.percent <= 0:
-        return f"{frame.title}: {name} loses on none of {count(len(found), 'sample')}."
+        return f"{frame.title}: {name} loses on none of {samples_in_all(frame)}."
     num = sum(loss.percent > 1e-7 for loss in found)
     return (
-        f"{frame.title}: {name} loses to the best of the others on {num} of {count(len(found), 'sample')}; the worst is "
+        f"{frame.title}: {name} loses to the best of the others on {num} of {samples_in_all(frame)}; the worst is "
         f"{worst.percent:.1f} % above {frame.shown(worst.rival)} ({where})."
     )

@@ -4,15 +4,20 @@ Costs are lower-is-better, scores higher-is-better; parameters are named after w
 """
 
 from weft.evaluation.statistics.aggregates import Aggregates as Aggregates
+from weft.evaluation.statistics.aggregates import PairedAggregates as PairedAggregates
 from weft.evaluation.statistics.aggregates import aggregate as aggregate
 from weft.evaluation.statistics.aggregates import interquartile_mean as interquartile_mean
+from weft.evaluation.statistics.aggregates import paired_aggregates as paired_aggregates
 from weft.evaluation.statistics.aggregates import probability_of_improvement as probability_of_improvement
 from weft.evaluation.statistics.bootstrap import Interval as Interval
 from weft.evaluation.statistics.bootstrap import bca_interval as bca_interval
 from weft.evaluation.statistics.bootstrap import percentile_interval as percentile_interval
 from weft.evaluation.statistics.comparison import Comparison as Comparison
+from weft.evaluation.statistics.comparison import compare_crossed as compare_crossed
 from weft.evaluation.statistics.comparison import compare_paired as compare_paired
 from weft.evaluation.statistics.comparison import holm_family as holm_family
+from weft.evaluation.statistics.intervals import crossed_interval as crossed_interval
+from weft.evaluation.statistics.intervals import mean_interval as mean_interval
 from weft.evaluation.statistics.paired import PairedT as PairedT
 from weft.evaluation.statistics.paired import Wilcoxon as Wilcoxon
 from weft.evaluation.statistics.paired import WinTieLoss as WinTieLoss

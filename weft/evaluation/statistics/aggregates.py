@@ -1,20 +1,33 @@
-"""Aggregates over training runs with stratified bootstrap intervals (Agarwal et al. 2021, "rliable").
+"""Aggregates with bootstrap intervals (Agarwal et al. 2021, "rliable"), over runs or over paired samples.
 
-Scores come as (runs, tasks), higher is better; runs are resampled within each task.
+Scores of runs come as (runs, tasks), higher is better; runs are resampled within each task. Costs of
+paired samples come as (runs, samples, points), lower is better; samples are resampled whole.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
 from weft.evaluation.statistics.bootstrap import Interval, batches
-from weft.evaluation.statistics.samples import check_confidence, check_resamples, column, run_matrix
+from weft.evaluation.statistics.distributions import normal_two_sided, t_quantile
+from weft.evaluation.statistics.samples import (
+    check_confidence,
+    check_resamples,
+    column,
+    numbers,
+    refuse_not_positive,
+    run_matrix,
+)
 from weft.model.graph import Floats
+
+_TIE = 1e-9
+"""Log-ratios up to this size count as none."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,25 @@ class Aggregates:
         return (
             f"interquartile mean {self.iqm}, mean {self.mean.value:.4g}, median {self.median.value:.4g}, "
             f"optimality gap {self.optimality_gap.value:.4g}"
+        )
+
+
+@dataclass(frozen=True)
+class PairedAggregates:
+    """A first scheduler against a second over all samples and points; in percent, negative is less."""
+
+    mean_percent: Interval
+    """Geometric mean of the ratio."""
+    median_percent: Interval
+    iqm_percent: Interval
+    """Geometric mean of the middle half of all ratios."""
+    improvement_percent: Interval
+    """How often the first is below the second; a tie counts half."""
+
+    def __str__(self) -> str:
+        return (
+            f"interquartile mean {self.iqm_percent}, median {self.median_percent.value:.4g}, "
+            f"below on {self.improvement_percent.value:.4g} %"
         )
 
 
@@ -84,6 +116,66 @@ def probability_of_improvement(
     better = (by_task[0] > by_task[1]) + 0.5 * (by_task[0] == by_task[1])  # (tasks, runs_a, runs_b)
     found = _resampled_improvement(better, resamples, np.random.default_rng(seed))
     return _percentiles(np.array([better.mean()]), found[:, None], level)[0]
+
+
+def paired_aggregates(
+    a: npt.ArrayLike, b: npt.ArrayLike, *, confidence: float = 0.95, seed: int = 0, resamples: int = 999
+) -> PairedAggregates:
+    """Mean, median, interquartile mean and probability of improvement of the costs of a against b.
+
+    Quantiles of the resamples are taken further out the fewer samples there are, as Student's t is
+    against the normal distribution (Hesterberg 2015, the expanded percentile interval).
+
+    Parameters
+    ----------
+    a, b
+        (num_runs, num_samples, num_points) each: training runs, in their geometric mean, on the same
+        samples and points. Runs and samples are resampled, points are not.
+    """
+    level = check_confidence(confidence)
+    first, second = _cubes(a, b)
+    rng = np.random.default_rng(seed)
+    found = []
+    for count in batches(check_resamples(resamples), first[0].size):
+        drawn = rng.integers(0, first.shape[1], (count, first.shape[1]))[:, :, None]
+        logs = _drawn_runs(first, count, rng) - _drawn_runs(second, count, rng)
+        found.append(_paired_summaries(np.take_along_axis(logs, drawn, axis=1)))
+    value = _paired_summaries((first.mean(axis=0) - second.mean(axis=0))[None])[0]
+    fewest = min(n for n in (len(first), len(second), first.shape[1]) if n > 1)
+    wider = _percentiles(value, np.concatenate(found), _expanded(level, fewest))
+    return PairedAggregates(*(replace(one, confidence=level) for one in wider))
+
+
+def _cubes(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """The logarithms of two arrays of positive costs on the same samples and points."""
+    first, second = numbers(a, "a", ndim=3), numbers(b, "b", ndim=3)
+    if first.shape[1:] != second.shape[1:] or first.shape[1] < 2 or not first.size or not second.size:
+        expected = f"as many samples, at least 2, and points as in a {first.shape[1:]}"
+        raise InputError(f"expected {expected}, got {second.shape[1:]}", field="b")
+    refuse_not_positive(first, "a")
+    refuse_not_positive(second, "b")
+    return np.log(first), np.log(second)
+
+
+def _drawn_runs(logs: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """The mean over runs drawn anew, (count, num_samples, num_points); a single run is taken as it is."""
+    if len(logs) == 1:
+        return logs
+    shares = rng.multinomial(len(logs), np.full(len(logs), 1 / len(logs)), count) / len(logs)
+    return np.asarray(np.tensordot(shares, logs, axes=1))
+
+
+def _expanded(level: float, n: int) -> float:
+    return 1.0 - normal_two_sided(math.sqrt(n / (n - 1)) * t_quantile(1.0 - level, n - 1))
+
+
+def _paired_summaries(logs: Floats) -> Floats:
+    """Mean, median, interquartile mean in percent, and share below in percent, of every matrix: (count, 4)."""
+    flat = logs.reshape(len(logs), -1)
+    flat = np.where(np.abs(flat) <= _TIE, 0.0, flat)
+    below = (flat < 0.0).mean(axis=1) + 0.5 * (flat == 0.0).mean(axis=1)
+    centres = np.stack([flat.mean(axis=1), np.median(flat, axis=1), _middle_mean(flat)], axis=1)
+    return np.concatenate([100.0 * np.expm1(np.minimum(centres, 700.0)), 100.0 * below[:, None]], axis=1)
 
 
 def stratified(matrix: Floats, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:

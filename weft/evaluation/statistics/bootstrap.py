@@ -20,7 +20,7 @@ _CELLS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its bootstrap confidence interval."""
+    """An estimate and its confidence interval."""
 
     value: float
     low: float

@@ -10,12 +10,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from weft.evaluation.statistics.bootstrap import Interval, bca_interval
+from weft.evaluation.statistics.bootstrap import Interval
+from weft.evaluation.statistics.intervals import crossed_interval, mean_interval
 from weft.evaluation.statistics.paired import cohens_d_z, holm, paired_t, tied, wilcoxon, win_tie_loss
-from weft.evaluation.statistics.samples import check_confidence, pairs, refuse_not_positive
+from weft.evaluation.statistics.samples import check_confidence, crossed, pairs, refuse_not_positive
 from weft.model.graph import Floats
 
 Verdict = Literal["better", "worse", "not distinguishable"]
+
 
 _DECIMALS = 12
 """Log-ratios are rounded to this many decimals, so that 9/10 and 18/20 tie."""
@@ -32,7 +34,7 @@ class Comparison:
     percent: float
     low_percent: float
     high_percent: float
-    """Ends of the BCa interval of the mean log-ratio, as percentages."""
+    """Ends of the interval of the mean log-ratio, as percentages."""
     confidence: float
     t_p: float
     """p of the paired t test of the log-ratios."""
@@ -84,8 +86,6 @@ def compare_paired(
     b: npt.ArrayLike,
     *,
     confidence: float = 0.95,
-    seed: int = 0,
-    resamples: int = 9999,
     tolerance: float = 1e-9,
 ) -> Comparison:
     """Compare two schedulers by positive costs (lower is better), paired by problem.
@@ -104,7 +104,7 @@ def compare_paired(
     refuse_not_positive(second, "b")
     ratios, sign = _canonical(_log_ratios(first, second, tolerance))
     none = np.zeros_like(ratios)
-    interval = _mean_interval(ratios, sign, confidence, seed, resamples)
+    interval = _mean_interval(ratios, sign, confidence)
     record = win_tie_loss(first, second, tolerance=tolerance)
     return Comparison(
         n=len(ratios),
@@ -119,6 +119,22 @@ def compare_paired(
         losses=record.losses,
         effect_size=sign * cohens_d_z(ratios, none) if sign else 0.0,
     )
+
+
+def compare_crossed(a: npt.ArrayLike, b: npt.ArrayLike, *, confidence: float = 0.95) -> Comparison:
+    """The same of costs as (runs, problems): policies of several training runs, in their geometric means.
+
+    The interval is over runs and problems, both of them random; tests and wins are over problems.
+    """
+    first, second = crossed(a, b)
+    refuse_not_positive(first, "a")
+    refuse_not_positive(second, "b")
+    logs = np.log(first), np.log(second)
+    found = compare_paired(*(np.exp(one.mean(axis=0)) for one in logs), confidence=confidence)
+    if len(first) == len(second) == 1:
+        return found
+    ends = crossed_interval(*logs, confidence=confidence)
+    return replace(found, low_percent=_percent(ends.low), high_percent=_percent(ends.high))
 
 
 def holm_family(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
@@ -136,8 +152,8 @@ def _log_ratios(a: Floats, b: Floats, tolerance: float) -> Floats:
 def _canonical(values: Floats) -> tuple[Floats, int]:
     """The values sorted, or their mirror image if that comes first, and the sign that undoes it.
 
-    Resampling then meets the same numbers in the same order however the caller ordered them. The
-    sign is 0 where the values are their own mirror image.
+    Sums then meet the same numbers in the same order however the caller ordered them. The sign is 0
+    where the values are their own mirror image.
     """
     ascending, mirrored = np.sort(values), np.sort(-values)
     if np.array_equal(ascending, mirrored):
@@ -145,9 +161,9 @@ def _canonical(values: Floats) -> tuple[Floats, int]:
     return (ascending, 1) if ascending.tolist() < mirrored.tolist() else (mirrored, -1)
 
 
-def _mean_interval(canonical: Floats, sign: int, confidence: float, seed: int, resamples: int) -> Interval:
-    """BCa interval of the mean of the values as the caller has them; symmetric if they are."""
-    found = bca_interval(canonical, confidence=confidence, seed=seed, resamples=resamples)
+def _mean_interval(canonical: Floats, sign: int, confidence: float) -> Interval:
+    """Interval of the mean of the values as the caller has them; symmetric if they are."""
+    found = mean_interval(canonical, confidence=confidence)
     if sign == 0:
         half = 0.5 * (found.high - found.low)
         return Interval(0.0, -half, half, confidence)

@@ -72,6 +72,19 @@ def run_matrix(scores: npt.ArrayLike, name: str) -> Floats:
     return array
 
 
+def crossed(own: npt.ArrayLike, other: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Two matrices (runs, seeds) over the same seeds, at least two of them."""
+    first, second = numbers(own, "own", ndim=2), numbers(other, "other", ndim=2)
+    for array, name in ((first, "own"), (second, "other")):
+        if array.shape[0] < 1 or array.shape[1] < 2:
+            got = f"{array.shape[0]} x {array.shape[1]}"
+            raise InputError(f"expected at least 1 run (row) and 2 seeds (columns), got {got}", field=name)
+    if first.shape[1] != second.shape[1]:
+        message = f"expected as many seeds as in own ({first.shape[1]}), got {second.shape[1]}"
+        raise InputError(message, field="other")
+    return first, second
+
+
 def refuse_not_positive(values: Floats, name: str) -> None:
     """Raise where a value is zero or below."""
     _refuse(values, ~(values > 0.0), "numbers > 0", name)

@@ -1,0 +1,81 @@
+"""The section on all samples of a sweep: how often close to the best, and typical differences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.evaluation.overall import WITHIN, in_percent, overall_of, profile_shares
+from weft.evaluation.report.blocks import Block, Figure, Section, Table, Text
+from weft.evaluation.report.frame import Frame
+from weft.evaluation.report.svg import Axes, Series, line_chart
+from weft.evaluation.report.words import samples_in_all
+from weft.evaluation.statistics import PairedAggregates, PerformanceProfile, performance_profile
+from weft.model.graph import Floats
+
+MOST_STEPS = 400
+"""Points of a profile that is drawn."""
+
+
+def profiles(frame: Frame) -> Section | None:
+    """How often each scheduler is within a percentage of the best, and how it typically compares."""
+    if len(frame.schedulers) < 2 or frame.num_samples < 2:
+        return None
+    blocks: list[Block] = [_drawn(frame), _shares(frame), *_typical(frame)]
+    return Section(f"{frame.title}: how often close to the best", tuple(blocks))
+
+
+def _drawn(frame: Frame) -> Figure:
+    found = _profile(np.stack([frame.pooled(name) for name in frame.schedulers], axis=1))
+    series = [
+        Series(frame.shown(name), 100.0 * (found.taus - 1.0), 100.0 * found.shares[k], look=k)
+        for k, name in enumerate(frame.schedulers)
+    ]
+    axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))
+    caption = (
+        f"Performance profile over {samples_in_all(frame)}: how often a scheduler is within a percentage "
+        "of the best one there. Higher and further left is better."
+    )
+    return Figure(line_chart(series, axes, is_step=True, has_marks=False), caption, "Performance profile")
+
+
+def _shares(frame: Frame) -> Table:
+    shares = profile_shares({name: frame.pooled(name)[None] for name in frame.schedulers})
+    rows = tuple(
+        (frame.shown(name), *(f"{share:.0f} %" for share in shares[name].values()))
+        for name in frame.schedulers
+    )
+    headers = ("scheduler", "best", *(f"within {p:g} %" for p in WITHIN[1:]))
+    return Table(headers, rows, tuple(range(1, len(headers))), "Share of samples")
+
+
+def _profile(costs: Floats) -> PerformanceProfile:
+    """The profile up to where nearly all is said; every step of it, or a grid where there are too many."""
+    whole = performance_profile(costs)
+    most = max(1.01, float(np.quantile(whole.ratios, 0.98)))
+    steps = np.append(whole.taus[whole.taus < most], most)
+    return performance_profile(
+        costs, steps if len(steps) <= MOST_STEPS else np.linspace(1.0, most, MOST_STEPS)
+    )
+
+
+def _typical(frame: Frame) -> list[Block]:
+    """Interquartile mean, median and probability of improvement against the baseline."""
+    costs = {name: frame.shared(name) for name in frame.lawful}
+    found = [(frame.shown(one.scheduler), one.against) for one in overall_of(costs, frame.baseline)]
+    rows = [_row(name, against) for name, against in found if against is not None]
+    if not rows:
+        return []
+    base = frame.shown(frame.baseline)
+    headers = ("scheduler", "interquartile mean (%)", "median (%)", f"below {base} (% of samples)")
+    caption = f"Typical difference to {base} over all samples and points, with 95 % intervals"
+    text = (
+        "The interquartile mean leaves out the lowest and the highest quarter of all ratios. The last column is the "
+        "probability of improvement: how often the scheduler is below the baseline on the same sample, a tie counting "
+        "half. Intervals are by bootstrap over samples, each with all its points, and over training seeds where there are several; they are widened for few."
+    )
+    return [Table(headers, tuple(rows), (1, 2, 3), caption), Text((text,))]
+
+
+def _row(name: str, found: PairedAggregates) -> tuple[str, ...]:
+    typical = (in_percent(found.iqm_percent), in_percent(found.median_percent))
+    return (name, *typical, in_percent(found.improvement_percent, 0, ""))
