@@ -53,7 +53,8 @@ def _cast(roles: Mapping[str, str]) -> list[str]:
 def _reading(judged: Sequence[Judged]) -> str:
     return (
         "A verdict is computed: a claim holds if every measurement lies within its condition, 95 % interval and "
-        "all; it does not hold if every one lies outside; it holds partly in between. Where a claim has several "
+        "all; it does not hold if every one lies outside; it holds partly if some lie within; else it cannot be told. "
+        "Where a claim has several "
         "points, their intervals are widened so that all of them hold at once with 95 % (Bonferroni). Where a policy "
         "was trained with several seeds, intervals are over training seeds and evaluation seeds. A verdict that "
         f"rests on fewer than {LEAST_SEEDS} training seeds says so: it is about these policies, not about training. "

@@ -15,7 +15,7 @@ from weft.scenarios.settings import did_you_mean
 SCHEMA = "weft/claims/1"
 LEAST_SEEDS = 5
 """Training seeds that a claim which rests on training needs."""
-Verdict = Literal["holds", "holds partly", "does not hold", "not measured"]
+Verdict = Literal["holds", "holds partly", "cannot be told", "does not hold", "not measured"]
 _KEYS = (
     *("text", "where", "says", "measure", "unit", "at_least", "at_most", "of", "against", "at"),
     *("settings", "devices", "runs", "samples", "column", "benchmark", "figure"),
@@ -131,13 +131,15 @@ class Judged:
 
     @property
     def verdict(self) -> Verdict:
-        """All points within: holds; all outside: does not; else in part."""
+        """All points within: holds; all outside: does not; some within: in part; else it cannot be told."""
         found = [point.fits(self.claim) for point in self.points]
         if not found:
             return "not measured"
         if all(one is True for one in found):
             return "holds"
-        return "does not hold" if all(one is False for one in found) else "holds partly"
+        if all(one is False for one in found):
+            return "does not hold"
+        return "holds partly" if any(one is True for one in found) else "cannot be told"
 
     @property
     def measured(self) -> str:
@@ -209,6 +211,7 @@ def verdict_counts(judged: Sequence[Judged]) -> str:
     said = {
         "holds": ("holds", "hold"),
         "holds partly": ("holds partly", "hold partly"),
+        "cannot be told": ("cannot be told", "cannot be told"),
         "does not hold": ("does not hold", "do not hold"),
         "not measured": ("not measured", "not measured"),
     }
