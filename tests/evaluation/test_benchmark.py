@@ -22,7 +22,8 @@ from weft.evaluation.benchmark import Sweep, as_it_happened, is_drawn_for_check,
 from weft.evaluation.evaluate import choose_baseline, evaluate, problem_means
 from weft.evaluation.robustness import replay
 from weft.evaluation.store import Row, open_sweep, read_sweep
-from weft.model.problem import Problem, keyed_uniform, realise
+from weft.model.draws import keyed_uniform
+from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.scenarios import scenario, sweep

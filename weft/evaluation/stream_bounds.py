@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.model.draws import BRANCH, keyed_uniform
 from weft.model.graph import Bools, Floats, Ints
-from weft.model.problem import BRANCH, keyed_uniform
 from weft.sim.drift import write_all_drifts, write_probabilities
 from weft.sim.env import Setup
 from weft.sim.streams import compile_stream, edge_probabilities, new_state

@@ -13,9 +13,10 @@ from typing import Protocol
 import numpy as np
 
 from weft.errors import InputError, UnsupportedError
+from weft.model.draws import ORDER, keyed_uniform
 from weft.model.graph import Floats
 from weft.model.prices import class_prices, priced_work
-from weft.model.problem import Problem, Realisation, keyed_uniform
+from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.sim.arrays import compile_problem
@@ -35,8 +36,6 @@ from weft.sim.task_rules import (
 )
 from weft.sim.tasks import TaskState
 
-DRAW = 5
-"""Stream of keyed draws of the random order; add, never renumber."""
 LOOK = 4
 """Ready tasks per device that rules with virtual queues look at."""
 
@@ -95,7 +94,7 @@ def by_due_time(problem: Problem, seed: int) -> Floats:
 def by_draw(problem: Problem, seed: int) -> Floats:
     """A number drawn for every task."""
     task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
-    return keyed_uniform(seed, DRAW, problem.job_of, task, 0, 0)
+    return keyed_uniform(seed, ORDER, problem.job_of, task, 0, 0)
 
 
 def by_rank(problem: Problem, seed: int) -> Floats:
