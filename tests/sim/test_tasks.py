@@ -383,7 +383,7 @@ def test_replay_under_noise_is_valid(seed: int):
 
 def test_replay_refuses_a_plan_that_cannot_end(fork_problem: Problem):
     plan = Schedule(fork_problem, [0, 1, 2], [0, 0, 1], [20.0, 0.0, 30.0], [21.0, 10.0, 40.0])
-    with pytest.raises(InputError, match="some row waits for one behind it"):
+    with pytest.raises(InputError, match="'left' starts before its parent 'root'"):
         replayed(plan)
 
 
