@@ -42,7 +42,7 @@ CPU = DeviceClass("cpu")
 
 
 def rule_of(order: int, device: int, w: Tasks) -> TaskRule:
-    price = np.ones(len(w.group)) if device == LATE else np.zeros(0)
+    price = np.ones((len(w.job_release), w.run.shape[1])) if device == LATE else np.zeros((0, 0))
     return TaskRule(order, device, 4, np.zeros(len(w.job)), price)
 
 
