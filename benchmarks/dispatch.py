@@ -59,7 +59,7 @@ def _measure(size: int, num_devices: int, repeat: int, seed: int) -> tuple[float
     w = compile_tasks([problem])
     f, s = facts_of([expected(problem)], w), new_task_state(w)
     s.key[:] = by_age(problem, seed)
-    rule = TaskRule(BY_KEY, IDLE, 0, np.zeros(0), np.zeros(0))
+    rule = TaskRule(BY_KEY, IDLE, 0, np.zeros(0), np.zeros((0, 0)))
     times = []
     for _ in range(repeat):
         started = time.process_time()

@@ -31,6 +31,7 @@ from weft.scenarios import (
 )
 from weft.scenarios.recipes import STREAMS
 from weft.scenarios.settings import expand_range
+from weft.scenarios.splits import check_training_seed
 from weft.scenarios.workflows import resized
 
 OWN = """
@@ -55,6 +56,14 @@ def test_seeds_of_two_splits_never_meet(split: str, index: int, other: str, othe
     assert split_of(seed_of(split, index)) == (split, index)
     is_same = (split, index) == (other, other_index)
     assert (seed_of(split, index) == seed_of(other, other_index)) == is_same
+
+
+@pytest.mark.parametrize("num_streams", [1, 7, 512])
+def test_streams_of_a_training_seed_stay_in_the_training_split(num_streams: int):
+    most = 2**32 // num_streams - 1
+    assert split_of(check_training_seed(most, num_streams) * num_streams + num_streams - 1)[0] == "train"
+    with pytest.raises(InputError, match=f"seed: expected a whole number from 0 to {most}, "):
+        check_training_seed(most + 1, num_streams)
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])

@@ -20,13 +20,14 @@ from weft.errors import InputError, UnsupportedError
 from weft.evaluation import benchmark
 from weft.evaluation.benchmark import Sweep, as_it_happened, is_drawn_for_check, noise_seed, run, trace_hash
 from weft.evaluation.evaluate import choose_baseline, evaluate, problem_means
-from weft.evaluation.robustness import replay
 from weft.evaluation.store import Row, open_sweep, read_sweep
-from weft.model.problem import Problem, keyed_uniform, realise
+from weft.model.draws import keyed_uniform
+from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.scenarios import scenario, sweep
 from weft.schedulers.base import Limit
+from weft.sim.replay import replayed
 
 TEN = ("heft", "cpop", "peft", "lookahead", "deft", "fifo-deft", "tdca", "min-min", "random", "perturbed")
 TINY = {"tasks": 8, "family": ["layered", "in-tree"]}
@@ -90,7 +91,7 @@ def test_noise_is_drawn_per_problem_and_the_same_for_all_schedulers():
 
 def test_schedule_as_it_happened_keeps_its_times():
     problem = scenario("workflows", **TINY, noise=0.4).problem("test", 0)
-    carried = replay(catalog.schedule(problem, "heft").schedule, realise(problem, 7))
+    carried = replayed(catalog.schedule(problem, "heft").schedule, realise(problem, 7))
     found = as_it_happened(carried)
     assert found.makespan == carried.makespan
     assert validate(found) == ()

@@ -10,13 +10,14 @@ from strategies import problems, tie_free_problems
 
 from weft import catalog
 from weft.errors import InputError
-from weft.evaluation.robustness import replay, robustness, slack
+from weft.evaluation.robustness import robustness, slack
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem, expected, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.explain import explain
+from weft.sim.replay import replayed
 
 PLANNERS = ("heft", "deft", "min-min", "tdca")
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)
@@ -47,7 +48,7 @@ def test_replay_without_noise_starts_nothing_later(problem: Problem, name: str) 
     plan = planned(problem, name)
     if plan is None:
         return
-    again = replay(plan, expected(problem))
+    again = replayed(plan, expected(problem))
     by_key = {(t, c): s for t, c, s in zip(again.task, again.copy, again.start, strict=True)}
     for task, copy, start in zip(plan.task, plan.copy, plan.start, strict=True):
         assert by_key[task, copy] <= start + 1e-9 * abs(start)
@@ -59,9 +60,9 @@ def test_replay_without_noise_starts_nothing_later(problem: Problem, name: str) 
 def test_replay_without_noise_keeps_a_left_shifted_plan(problem: Problem) -> None:
     plan = planned(problem)
     assert plan is not None
-    again = replay(plan, expected(problem))
+    again = replayed(plan, expected(problem))
     assert again.makespan == pytest.approx(plan.makespan, rel=1e-12)
-    np.testing.assert_allclose(replay(again, expected(problem)).start, again.start, rtol=1e-12)
+    np.testing.assert_allclose(replayed(again, expected(problem)).start, again.start, rtol=1e-12)
 
 
 @PROPERTY
@@ -69,7 +70,7 @@ def test_replay_without_noise_keeps_a_left_shifted_plan(problem: Problem) -> Non
 def test_replay_under_noise_is_valid(problem: Problem, name: str, seed: int) -> None:
     plan = planned(problem, name)
     if plan is not None:
-        assert validate(replay(plan, realise(problem.replaced(noise=0.8), seed))) == ()
+        assert validate(replayed(plan, realise(problem.replaced(noise=0.8), seed))) == ()
 
 
 @FEWER
@@ -78,7 +79,7 @@ def test_replay_keeps_devices_and_their_order(problem: Problem, seed: int) -> No
     plan = planned(problem, "deft")
     if plan is None:
         return
-    again = replay(plan, realise(problem.replaced(noise=0.8), seed))
+    again = replayed(plan, realise(problem.replaced(noise=0.8), seed))
     rows = {key: row for row, key in enumerate(zip(again.task, again.copy, strict=True))}
     moved = [rows[key] for key in zip(plan.task, plan.copy, strict=True)]
     np.testing.assert_array_equal(again.device[moved], plan.device)
@@ -92,39 +93,50 @@ def test_replay_keeps_devices_and_their_order(problem: Problem, seed: int) -> No
 def test_replay_pulls_in_what_waits_for_nothing() -> None:
     graph = TaskGraph([2.0], names=("late",))
     late = Schedule(Problem(graph, Cluster.uniform([DeviceClass("cpu")], [1])), [0], [0], [5.0], [7.0])
-    assert replay(late, expected(late.problem)).start.tolist() == [0.0]
+    assert replayed(late, expected(late.problem)).start.tolist() == [0.0]
 
 
 def test_replay_waits_for_the_release() -> None:
     job = Job(TaskGraph([2.0]), release=4.0)
     plan = Schedule(Problem(job, Cluster.uniform([DeviceClass("cpu")], [1])), [0], [0], [4.0], [6.0])
-    assert replay(plan, expected(plan.problem)).start.tolist() == [4.0]
+    assert replayed(plan, expected(plan.problem)).start.tolist() == [4.0]
 
 
 def test_replay_takes_data_from_the_copy_that_is_first(fork_problem: Problem) -> None:
     plan = planned(fork_problem, "deft")
     assert plan is not None and plan.num_copies == 1
-    again = replay(plan, expected(fork_problem))
+    again = replayed(plan, expected(fork_problem))
     assert again.makespan == plan.makespan == 11.0
 
 
-def test_replay_hands_slots_on_from_those_that_finish_first() -> None:
-    """Two slots: a (1), b (9), then c (2) in a's place and d (2) after c, wherever b stands."""
+def test_replay_takes_the_slot_that_is_free_first() -> None:
+    """Two slots: a (1) turns out to take 4 and b (9) 1, so c (2) begins in b's place, and d (2) after c."""
     graph = TaskGraph([1.0, 9.0, 2.0, 2.0])
     problem = Problem(graph, Cluster.uniform([DeviceClass("cpu", slots=2)], [1]))
     plan = Schedule(problem, [0, 1, 2, 3], [0] * 4, [0.0, 0.0, 1.0, 3.0], [1.0, 9.0, 3.0, 5.0])
     run = expected(problem)
-    slow = type(run)(0, run.run_times * np.array([[4.0], [0.1], [1.0], [1.0]]), run.taken, run.runs)
-    again = replay(plan, slow)
-    assert dict(zip(again.task.tolist(), again.start.tolist(), strict=True)) == {0: 0, 1: 0, 2: 4, 3: 6}
+    times = np.array([[4.0], [1.0], [2.0], [2.0]])
+    again = replayed(plan, type(run)(0, times, run.taken, run.runs))
+    assert again.start.tolist() == [0.0, 0.0, 1.0, 3.0]
     assert validate(again) == ()
+
+
+def test_replay_keeps_the_order_of_starts_among_slots() -> None:
+    """Two slots: c waits for data of a, which is late; d, planned after c, does not overtake it."""
+    graph = TaskGraph([1.0, 9.0, 2.0, 2.0], [0], [2], [0.0])
+    problem = Problem(graph, Cluster.uniform([DeviceClass("cpu", slots=2)], [2]))
+    plan = Schedule(problem, [0, 1, 2, 3], [1, 0, 0, 0], [0.0, 0.0, 1.0, 3.0], [1.0, 9.0, 3.0, 5.0])
+    run = expected(problem)
+    times = np.array([[5.0], [1.0], [2.0], [2.0]])
+    again = replayed(plan, type(run)(0, times, run.taken, run.runs))
+    assert again.start.tolist() == [0.0, 0.0, 5.0, 5.0]
 
 
 def test_replay_lets_tasks_of_no_length_share_a_busy_device() -> None:
     problem = Problem(TaskGraph([9.0, 0.0]), Cluster.uniform([DeviceClass("cpu")], [1]))
     plan = Schedule(problem, [0, 1], [0, 0], [0.0, 5.0], [9.0, 5.0])
     assert validate(plan) == ()
-    assert replay(plan, expected(problem)).start.tolist() == [0.0, 0.0]
+    assert replayed(plan, expected(problem)).start.tolist() == [0.0, 0.0]
 
 
 def test_replay_refuses_batches(two_lanes: Schedule) -> None:
@@ -137,7 +149,7 @@ def test_replay_refuses_batches(two_lanes: Schedule) -> None:
         batch=[0, 0, 0],
     )
     with pytest.raises(InputError, match="has batches"):
-        replay(batched, expected(batched.problem))
+        replayed(batched, expected(batched.problem))
 
 
 def test_replay_refuses_branches() -> None:
@@ -145,14 +157,14 @@ def test_replay_refuses_branches() -> None:
     problem = Problem(graph, Cluster.uniform([DeviceClass("cpu")], [1]))
     plan = Schedule(problem, [0, 1], [0, 0], [0.0, 1.0], [1.0, 2.0])
     with pytest.raises(InputError, match="has branches or elastic tasks"):
-        replay(plan, realise(problem, 0))
+        replayed(plan, realise(problem, 0))
 
 
 def test_replay_refuses_a_task_before_its_parent() -> None:
     problem = Problem(TaskGraph([1.0, 1.0], [0], [1]), Cluster.uniform([DeviceClass("cpu")], [1]))
     wrong = Schedule(problem, [0, 1], [0, 0], [1.0, 0.0], [2.0, 1.0])
     with pytest.raises(InputError, match="'t1' starts before its parent 't0'"):
-        replay(wrong, expected(problem))
+        replayed(wrong, expected(problem))
 
 
 def test_replay_refuses_a_device_that_cannot_run_the_task() -> None:
@@ -160,7 +172,7 @@ def test_replay_refuses_a_device_that_cannot_run_the_task() -> None:
     problem = Problem(graph, Cluster.uniform([DeviceClass("gpu"), DeviceClass("cpu")], [1, 1]))
     wrong = Schedule(problem, [0], [1], [0.0], [1.0])
     with pytest.raises(InputError, match="'t0' cannot run on cpu-0"):
-        replay(wrong, expected(problem))
+        replayed(wrong, expected(problem))
 
 
 # -- noise ------------------------------------------------------------------------------------------
@@ -179,7 +191,7 @@ def test_robustness_equals_replaying_one_by_one(problem: Problem, name: str) -> 
     if plan is None:
         return
     noisy = problem.replaced(noise=0.4)
-    single = [replay(plan, realise(noisy, seed)).makespan for seed in range(4)]
+    single = [replayed(plan, realise(noisy, seed)).makespan for seed in range(4)]
     assert robustness(plan, 0.4, 4).rows.tolist() == single
 
 
@@ -247,5 +259,5 @@ def test_slack_delays_leave_the_makespan(problem: Problem, seed: int) -> None:
     if longer[plan.task[row], problem.cluster.device_class[plan.device[row]]] == 0:
         return
     longer[plan.task[row]] += slack(plan)[row]
-    delayed = replay(plan, type(run)(0, longer, run.taken, run.runs))
+    delayed = replayed(plan, type(run)(0, longer, run.taken, run.runs))
     assert delayed.makespan <= plan.makespan * (1 + 1e-9)

@@ -13,7 +13,7 @@ from strategies import make_cluster, make_graph, problems
 from weft.errors import InfeasibleError, InputError, WeftError
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
-from weft.model.problem import METRICS, Job, Objective, Problem, expected, keyed_uniform, realise
+from weft.model.problem import METRICS, Job, Objective, Problem, expected, realise
 from weft.model.schedule import Schedule
 from weft.model.units import SECONDS
 
@@ -236,28 +236,6 @@ def test_unrolled_never_releases_at_the_horizon():
 def test_unrolled_keeps_single_jobs():
     problem = Problem([Job(ONE, "once"), Job(ONE, "tick", period=1.0)], MIXED).unrolled(2.0)
     assert [job.name for job in problem.jobs] == ["once", "tick#0", "tick#1"]
-
-
-def test_keyed_uniform_does_not_depend_on_the_order_of_keys():
-    tasks = np.random.default_rng(0).permutation(1000)
-    assert keyed_uniform(7, 1, 0, np.arange(1000))[tasks].tolist() == keyed_uniform(7, 1, 0, tasks).tolist()
-
-
-def test_keyed_uniform_of_one_key_equals_that_of_many():
-    assert float(keyed_uniform(7, 1, 0, 3)) == keyed_uniform(7, 1, 0, np.arange(5))[3]
-
-
-def test_keyed_uniform_is_uniform():
-    draws = keyed_uniform(1, 2, np.arange(300)[:, None], np.arange(300)).ravel()
-    counts = np.histogram(draws, bins=20, range=(0.0, 1.0))[0]
-    chi_squared = float(((counts - 4500.0) ** 2 / 4500.0).sum())
-    assert chi_squared < 43.8  # 19 degrees of freedom, one in a thousand
-    assert (draws.min() >= 0.0, draws.max() < 1.0) == (True, True)
-
-
-def test_keyed_uniform_differs_between_every_part_of_the_key():
-    keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (-1, 0, 0)]
-    assert len({float(keyed_uniform(*key)) for key in keys}) == len(keys)
 
 
 def test_realise_pairs_draws_across_problems():

@@ -42,7 +42,7 @@ CPU = DeviceClass("cpu")
 
 
 def rule_of(order: int, device: int, w: Tasks) -> TaskRule:
-    price = np.ones(len(w.group)) if device == LATE else np.zeros(0)
+    price = np.ones((len(w.job_release), w.run.shape[1])) if device == LATE else np.zeros((0, 0))
     return TaskRule(order, device, 4, np.zeros(len(w.job)), price)
 
 
@@ -383,7 +383,7 @@ def test_replay_under_noise_is_valid(seed: int):
 
 def test_replay_refuses_a_plan_that_cannot_end(fork_problem: Problem):
     plan = Schedule(fork_problem, [0, 1, 2], [0, 0, 1], [20.0, 0.0, 30.0], [21.0, 10.0, 40.0])
-    with pytest.raises(InputError, match="some row waits for one behind it"):
+    with pytest.raises(InputError, match="'left' starts before its parent 'root'"):
         replayed(plan)
 
 

@@ -28,7 +28,7 @@ def test_seeds_are_read(text: str, seeds: tuple[int, ...]):
     assert parse_seeds(text) == seeds
 
 
-@pytest.mark.parametrize("text", ["", "one", "1,-2", "4:1", "1:2:3"])
+@pytest.mark.parametrize("text", ["", "one", "1,-2", "4:1", "1:2:3", "4294967296"])
 def test_wrong_seeds_are_refused(text: str):
     with pytest.raises(InputError, match="seeds: expected whole numbers as in 1,2,3 or 1:4"):
         parse_seeds(text)

@@ -104,6 +104,12 @@ def test_ppo_continues_from_given_weights():
     assert all(np.array_equal(array, weights[name]) for name, array in learner.policy()[0].items())
 
 
+@pytest.mark.parametrize("seed", [2**32, -1, 1.0])
+def test_ppo_refuses_seeds_of_other_splits(seed: int):
+    with pytest.raises(InputError, match="seed: expected a whole number from 0 to 4294967295"):
+        PPO(ToyEnv(32), SMALL, seed=seed)
+
+
 def test_ppo_restores_the_number_of_threads():
     before = torch.get_num_threads()
     trained(replace(SMALL, samples=1))

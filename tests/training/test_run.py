@@ -353,6 +353,12 @@ def test_run_refuses_checkpoints_at_no_interval(tmp_path: Path):
         run.train(Walk(), every=0)
 
 
+def test_spec_refuses_seeds_of_other_splits():
+    assert Spec("walk", {}, seed=2**32 - 1).seed == 2**32 - 1
+    with pytest.raises(InputError, match="seed: expected a whole number from 0 to 4294967295"):
+        Spec("walk", {}, seed=2**32)
+
+
 def killed_at_random(folder: Path, num_kills: int, seed: int) -> int:
     """Train in a process, kill it at random moments, then let it finish; how many kills hit home."""
     rng, hits = np.random.default_rng(seed), 0

@@ -231,10 +231,10 @@ def _measure(suite: Suite, instance: Instance, settings: Settings, check: str, i
 
 def _verdict(plan: Schedule, check: str, seed: int, index: int) -> bool | None:
     """What the validator says; None for a large schedule that a keyed draw left out."""
-    from weft.model.problem import keyed_uniform
+    from weft.model.draws import CHECK, keyed_uniform
     from weft.model.validate import validate
 
-    is_drawn = float(keyed_uniform(seed, index)) < SAMPLE
+    is_drawn = float(keyed_uniform(seed, CHECK, index)) < SAMPLE
     return not validate(plan) if check == "all" or len(plan) <= SMALL or is_drawn else None
 
 

@@ -25,7 +25,6 @@ from weft import catalog
 from weft.errors import InputError, MissingExtra, WeftError
 from weft.evaluation.job_streams import measure_jobs, warm_jobs
 from weft.evaluation.judging import digest, is_drawn_for_check, trace_hash
-from weft.evaluation.robustness import replay
 from weft.evaluation.store import Config, Key, Measured, Row, Store
 from weft.evaluation.streams import measure_stream, policy_hashes
 from weft.evaluation.streams import warm as warm_stream
@@ -37,6 +36,7 @@ from weft.model.problem import Problem, Realisation, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.scenarios import Scenario
+from weft.sim.replay import replayed
 
 MOST_SEED = 2**63 - 1
 CHECKS = ("all", "sample", "none")
@@ -274,7 +274,7 @@ def _noisy_row(unit: Unit, key: Key, plan: Schedule, is_checked: bool) -> Row:
     fault = _fault(plan) if is_checked else None
     if fault is not None:
         return _row(unit, key, plan, is_checked, fault)
-    carried = replay(plan, realise(plan.problem, noise_seed(problem, seed)))
+    carried = replayed(plan, realise(plan.problem, noise_seed(problem, seed)))
     return _row(unit, key, as_it_happened(carried), is_checked, _fault(carried) if is_checked else None)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.evaluation.stream_bounds import taken_edges
-from weft.model.graph import ALWAYS, Floats
+from weft.model.graph import ALWAYS, Bools, Floats
 from weft.session import End, Session, Start
 from weft.session.messages import EXPIRED
 from weft.sim.env import START, Setup
@@ -37,6 +37,9 @@ class _World:
     session: Session
     setup: Setup
     seed: int
+    taken: (
+        Bools  # (num_edges, num_jobs) whether each edge is taken if its task runs; empty: as the seed draws
+    )
     now: float = START
     next_job: int = 0
     running: list[tuple[float, int, int, int]] = field(default_factory=list)  # end, job, node, device
@@ -47,7 +50,8 @@ class _World:
     def __post_init__(self) -> None:
         graph = self.setup.problem.graph
         self.arrival: list[float] = self.setup.arrivals.draw(self.seed).tolist()
-        self.taken = taken_edges(self.setup, self.seed)
+        if not self.taken.size:
+            self.taken = taken_edges(self.setup, self.seed)
         pointer = graph.successor_pointer.tolist()
         self.branches = [
             [e for e in range(pointer[i], pointer[i + 1]) if graph.branch[e] != ALWAYS]
@@ -131,9 +135,12 @@ class _World:
         return self.next_time() == NEVER and self.session.num_waiting == 0
 
 
-def drive(session: Session, setup: Setup, seed: int) -> Driven:
-    """Play one stream of this seed against a new session of the same problem."""
-    world = _World(session, setup, seed)
+def drive(session: Session, setup: Setup, seed: int, taken: Bools | None = None) -> Driven:
+    """Play one stream of this seed against a new session of the same problem.
+
+    ``taken`` (num_edges, num_jobs) says what the branches of tasks decide; None: the seed does.
+    """
+    world = _World(session, setup, seed, np.zeros((0, 0), np.bool_) if taken is None else taken)
     is_over = world.advance(None)
     while not is_over:
         is_over = world.advance(world.decide())

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.errors import InputError
+from weft.model.draws import ARRIVAL, keyed_uniform
 from weft.model.graph import Floats
-from weft.model.problem import keyed_uniform
 
-ARRIVAL = 3
-"""Stream of keyed draws; add, never renumber."""
 KINDS = ("once", "periodic", "poisson", "normal", "trace")
 
 

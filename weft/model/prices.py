@@ -4,6 +4,9 @@ Let every kind of task be split over the classes so that the busiest class is as
 possible. The dual of this linear programme prices the time of each class: a class that everything
 wants is dear. A stream of jobs is stable while the priced work that arrives stays below one unit per
 device and unit of time. Solved by multiplicative weights, without a solver.
+
+These are prices of a whole problem, for those who know it: generators and tests. Dispatchers price what
+has arrived, see ``sim/prices.py``.
 """
 
 from __future__ import annotations

@@ -16,11 +16,8 @@ import numpy.typing as npt
 from weft.errors import InfeasibleError, InputError
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints32, TaskGraph
-from weft.model.realisation import BRANCH as BRANCH
-from weft.model.realisation import NOISE as NOISE
 from weft.model.realisation import Realisation as Realisation
 from weft.model.realisation import expected as expected
-from weft.model.realisation import keyed_uniform as keyed_uniform
 from weft.model.realisation import realise as realise
 from weft.model.units import SECONDS
 

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.errors import InputError
+from weft.model.draws import BRANCH, NOISE, keyed_uniform
 from weft.model.graph import ALWAYS, Bools, Floats, TaskGraph
 
 if TYPE_CHECKING:
@@ -42,10 +42,6 @@ def expected(problem: Problem) -> Realisation:
             raise InputError(f"job {job.name} has conditional branches: they need a seed, see realise()")
         taken.append(np.ones(job.graph.num_edges, dtype=np.bool_))
     return Realisation(-1, problem.run_times, tuple(taken), np.ones(problem.num_tasks, dtype=np.bool_))
-
-
-NOISE, BRANCH = 1, 2
-"""Streams of keyed draws; add, never renumber."""
 
 
 def realise(problem: Problem, seed: int) -> Realisation:
@@ -96,20 +92,3 @@ def _runs(graph: TaskGraph, taken: Bools) -> Bools:
             runs[graph.targets[edges][taken[edges]]] = True
     result: Bools = runs
     return result
-
-
-def keyed_uniform(*key: npt.ArrayLike) -> Floats:
-    """Uniform draws in [0, 1), each a function of its key alone; keys broadcast."""
-    state = np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        for part in key:
-            state = _mix(state ^ _mix(np.asarray(part).astype(np.int64).astype(np.uint64)))
-    return np.asarray((state >> np.uint64(11)).astype(np.float64) * 2.0**-53)
-
-
-def _mix(x: Any) -> Any:
-    """The output step of splitmix64."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

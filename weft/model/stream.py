@@ -8,10 +8,9 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.model.arrivals import Arrivals
+from weft.model.draws import BRANCH, WALK, keyed_uniform
 from weft.model.graph import Bools, Floats, TaskGraph
-from weft.model.problem import BRANCH, Problem, keyed_uniform
-
-WALK = 6
+from weft.model.problem import Problem
 
 DRIFTS = ("none", "step", "ramp", "walk")
 """How a probability changes while jobs arrive; the position is the kernel's number."""

@@ -23,6 +23,20 @@ def seed_of(split: str, index: int) -> int:
     return SPLITS.index(check_split(split)) * SEEDS_PER_SPLIT + index
 
 
+def check_training_seed(seed: int, num_streams: int = 1) -> int:
+    """The seed of a training run, if its streams belong to the training split.
+
+    A run whose streams are numbered from ``seed * num_streams`` on takes so many of them.
+    """
+    most = SEEDS_PER_SPLIT // num_streams - 1
+    if type(seed) is not int or not 0 <= seed <= most:
+        raise InputError(
+            f"expected a whole number from 0 to {most}, for later ones belong to validation, got {seed!r}",
+            field="seed",
+        )
+    return seed
+
+
 def split_of(seed: int) -> tuple[str, int]:
     """Split and index of a seed."""
     if not 0 <= seed < len(SPLITS) * SEEDS_PER_SPLIT:

@@ -13,14 +13,15 @@ from typing import Protocol
 import numpy as np
 
 from weft.errors import InputError, UnsupportedError
+from weft.model.draws import ORDER, keyed_uniform
 from weft.model.graph import Floats
-from weft.model.prices import class_prices, priced_work
-from weft.model.problem import Problem, Realisation, keyed_uniform
+from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.sim.arrays import compile_problem
 from weft.sim.jit import announce
 from weft.sim.planning import upward_rank
+from weft.sim.prices import market_of, new_worth, price_all
 from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.task_rules import (
     BY_KEY,
@@ -35,8 +36,6 @@ from weft.sim.task_rules import (
 )
 from weft.sim.tasks import TaskState
 
-DRAW = 5
-"""Stream of keyed draws of the random order; add, never renumber."""
 LOOK = 4
 """Ready tasks per device that rules with virtual queues look at."""
 
@@ -95,7 +94,7 @@ def by_due_time(problem: Problem, seed: int) -> Floats:
 def by_draw(problem: Problem, seed: int) -> Floats:
     """A number drawn for every task."""
     task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
-    return keyed_uniform(seed, DRAW, problem.job_of, task, 0, 0)
+    return keyed_uniform(seed, ORDER, problem.job_of, task, 0, 0)
 
 
 def by_rank(problem: Problem, seed: int) -> Floats:
@@ -162,21 +161,39 @@ class RuleDispatcher:
         cases = enumerate(zip(problems, worlds, strict=True))
         return [schedule_of(problem, world, w, s, b) for b, (problem, world) in cases]
 
-    def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
-        """The kernel's rule; writes keys and work of the tasks into an empty state."""
-        s.key[:] = np.concatenate([self.key(p, seed) for p, seed in zip(problems, seeds, strict=True)])
-        prices = [class_prices(p) for p in problems] if self.order != BY_KEY else []
-        if prices:
-            s.work[:] = np.concatenate([priced_work(p, x) for p, x in zip(problems, prices, strict=True)])
-        return self.rule(problems, prices)
+    @property
+    def is_priced(self) -> bool:
+        """Whether it counts work, at the prices that hold when a job arrives."""
+        return self.order != BY_KEY
 
-    def rule(self, problems: Sequence[Problem], prices: Sequence[Floats]) -> TaskRule:
-        """The kernel's rule for these problems side by side."""
-        none = np.zeros(0)
-        ratio = np.concatenate([rank_ratio(p) for p in problems]) if self.order == BY_RATIO else none
-        dear = [x[p.cluster.device_class] for p, x in zip(problems, prices, strict=False)]
-        price = np.concatenate(dear) if self.device == LATE else none
-        return TaskRule(self.order, self.device, self.look, ratio, price)
+    def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        """The kernel's rule for these problems side by side, without prices yet; writes keys into an empty state."""
+        s.key[:] = np.concatenate([self.key(p, seed) for p, seed in zip(problems, seeds, strict=True)])
+        ratios = [rank_ratio(p) for p in problems] if self.order == BY_RATIO else [np.zeros(0)]
+        size = (
+            (len(s.job_left), max(p.cluster.num_classes for p in problems)) if self.device == LATE else (0, 0)
+        )
+        return TaskRule(self.order, self.device, self.look, np.concatenate(ratios), np.ones(size))
+
+    def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        """The rule with the prices of all arrivals; writes keys and work of the tasks into an empty state."""
+        rule = self.rule(problems, s, seeds)
+        first_task = first_job = 0
+        for problem in problems if self.is_priced else ():
+            market, count = market_of(problem), len(problem.jobs)
+            arrived = np.argsort([job.release for job in problem.jobs], kind="stable").astype(np.int64)
+            prices = np.ones((count, problem.cluster.num_classes))
+            price_all(
+                market,
+                new_worth(market),
+                arrived,
+                prices,
+                s.work[first_task : first_task + problem.num_tasks],
+            )
+            if self.device == LATE:
+                rule.price[first_job : first_job + count, : prices.shape[1]] = prices
+            first_task, first_job = first_task + problem.num_tasks, first_job + count
+        return rule
 
 
 fifo = RuleDispatcher("fifo", IDLE)

@@ -21,12 +21,13 @@ from weft.session.plain import arrayed, fingerprint, plain
 from weft.session.view import Started
 from weft.sim.jit import announce
 from weft.sim.live_tasks import abort, decide_live
+from weft.sim.prices import LivePrices
 from weft.sim.task_layout import compile_tasks, new_task_state
 from weft.sim.task_moves import expire, finish, join, lose, release
 from weft.sim.task_rules import BY_KEY, VIRTUAL, TaskRule
 from weft.sim.tasks import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
 
-_ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status")
+_ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status", "row_light")
 _LISTS = ("next_row", "before", "after")
 
 
@@ -48,11 +49,13 @@ class TaskView:
         self._f = _nothing_known(problem, self._w)
         self._s = new_task_state(self._w)
         self._plans: Plans | None = None
+        self._prices: LivePrices | None = None
         if isinstance(dispatcher, PlanDispatcher):
-            self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros(0))  # starts nothing itself
+            self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros((0, 0)))  # starts nothing itself
             self._plans = Plans(dispatcher, problem, self._w, self._f, self._s, seed)
         else:
-            self._rule = dispatcher.prepare([problem], self._s, [seed])
+            self._rule = dispatcher.rule([problem], self._s, [seed])
+            self._prices = LivePrices(problem) if dispatcher.is_priced else None
         self._is_outdated = False
         self._num_started = 0
         self._fingerprint = fingerprint(self._w)
@@ -101,6 +104,9 @@ class TaskView:
         """A job enters."""
         self._arrived.add(number)
         self._w.job_release[number] = time
+        self._s.next_job[0] += 1
+        if self._prices is not None:
+            self._prices.arrive(number, self._rule.price, int(self._s.next_job[0]) - 1, self._s.work)
         release(self._w, self._s, 0, number)
         if self._plans is not None:
             self._follow(self._plans)
@@ -243,6 +249,7 @@ class TaskView:
             "is_lost": self.is_lost.tolist(),
             "is_outdated": self._is_outdated,
             "num_started": self._num_started,
+            "prices": self._prices.snapshot() if self._prices is not None else None,
             "plans": [self._plans.planned, plain(self._plans.late)] if self._plans is not None else None,
         }
 
@@ -259,6 +266,8 @@ class TaskView:
         self._row = {int(item): int(row) for item, row in stored["rows"]}
         self.is_lost[:] = stored["is_lost"]
         self._is_outdated, self._num_started = bool(stored["is_outdated"]), int(stored["num_started"])
+        if self._prices is not None:
+            self._prices.restore(stored["prices"], self._rule.price, int(self._s.next_job[0]) - 1)
         if self._plans is not None:
             planned, late = stored["plans"]
             self._plans.s, self._plans.planned = self._s, [int(number) for number in planned]

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.model.draws import BRANCH
 from weft.sim.drift import drifted_outcome, is_drifting
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.random import keyed_uniform
 
 if TYPE_CHECKING:
     from weft.sim.events import State, Stream
-
-BRANCH = 2
-"""Stream of keyed branch draws; the same number as in the model."""
 
 
 @inlined

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.model.draws import WALK
 from weft.model.graph import Floats
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
@@ -14,8 +15,6 @@ from weft.sim.random import keyed_uniform
 if TYPE_CHECKING:
     from weft.sim.events import State, Stream
 
-WALK = 6
-"""Stream of keyed draws of a walk's steps."""
 STEP, WALKS = 1.0, 3.0
 """Positions in the model's ``DRIFTS``."""
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from weft.errors import InputError
 from weft.model.arrivals import Arrivals
+from weft.model.draws import ARRIVAL, EPISODE, PROBABILITY
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
 from weft.model.stream import Drift, StreamCase
@@ -43,8 +44,6 @@ from weft.sim.streams import Rules, compile_stream, edge_probabilities, kind_nam
 REWARDS = ("queued", "in-system", "last-jct", "waiting", "mean-wait")
 """Queued tasks at the end of the interval; jobs in system; time of the last job done; queue time;
 mean age of what is queued."""
-EPISODE, PROBABILITY, GAP = 4, 5, 3
-"""Streams of keyed draws; GAP is the model's stream of arrivals."""
 LAWS = ("normal", "poisson", "periodic", "given")
 """How gaps are drawn; given: the arrivals are the same in every episode."""
 START = -1.0
@@ -130,11 +129,11 @@ def _draw_episode(
         if gaps[2] == 2.0:
             time += gaps[0]
         else:
-            first = keyed_uniform(key, GAP, job, 0, 0, 0)
+            first = keyed_uniform(key, ARRIVAL, job, 0, 0, 0)
             if gaps[2] == 1.0:
                 time -= gaps[0] * np.log1p(-first)
             else:
-                second = keyed_uniform(key, GAP, job, 0, 0, 1)
+                second = keyed_uniform(key, ARRIVAL, job, 0, 0, 1)
                 time += gaps[0] + gaps[1] * np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)
         at = job
         while at > 0 and s.arrival[b, at - 1] > time:

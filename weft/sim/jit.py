@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 _FOLDERS = ("sim", "schedulers")
+_FILES = ("model/draws.py",)
+"""Constants that kernels are compiled with."""
 
 
 def source_hash() -> str:
     """Hash of every module that may hold kernels, and of the versions that compile them."""
     digest = hashlib.sha256()
     root = Path(__file__).resolve().parent.parent
-    for folder in _FOLDERS:
-        for path in sorted((root / folder).glob("*.py")):
-            digest.update(path.name.encode())
-            digest.update(path.read_bytes())
+    paths = [path for folder in _FOLDERS for path in sorted((root / folder).glob("*.py"))]
+    for path in (*paths, *(root / name for name in _FILES)):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
     for package in ("numba", "numpy", "llvmlite"):
         digest.update(importlib.metadata.version(package).encode())
     digest.update(f"{sys.version} {platform.machine()}".encode())

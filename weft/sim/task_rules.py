@@ -47,7 +47,7 @@ class TaskRule(NamedTuple):
     device: int  # IDLE, VIRTUAL or LATE
     look: int  # VIRTUAL and LATE look at so many ready tasks per device
     ratio: Floats  # (num_tasks,) upward rank over the largest of the job, or (0,)
-    price: Floats  # (num_devices,) of a unit of its time, or (0,)
+    price: Floats  # (num_jobs, num_classes) of a unit of time, from the so-many-th arrival on, or (0, 0)
 
 
 @lean_inlined
@@ -196,12 +196,13 @@ def _decide_idle(w: Tasks, f: Facts, s: TaskState, b: int) -> None:
 
 
 @lean_inlined
-def _least_cost(rule: TaskRule, w: Tasks, b: int, i: int) -> float:
+def _least_cost(rule: TaskRule, w: Tasks, b: int, i: int, arrival: int) -> float:
     """What the run time of task i costs where it costs least."""
     least = np.inf
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
         if may_use(w, b, i, p):
-            least = min(least, rule.price[p] * w.run[i, w.device_class[p]])
+            c = w.device_class[p]
+            least = min(least, rule.price[arrival, c] * w.run[i, c])
     return least
 
 
@@ -212,13 +213,15 @@ def _virtual_place(
     """Device on which task i finishes first by the virtual queues, its start, and whether it fills a gap."""
     first = w.device_ptr[b]
     is_late, is_priced = rule.device == LATE, len(rule.price) > 0
-    least = _least_cost(rule, w, b, i) if is_priced else 0.0
+    arrival = w.job_ptr[b] + s.next_job[b] - 1  # the latest
+    least = _least_cost(rule, w, b, i, arrival) if is_priced else 0.0
     best, best_start, best_value, is_filling = np.int64(-1), 0.0, np.inf, False
     for p in range(first, w.device_ptr[b + 1]):
         if not s.is_up[p] or not may_use(w, b, i, p):
             continue
-        q, run = p - first, w.run[i, w.device_class[p]]
-        extra = rule.price[p] * run - least if is_priced else 0.0
+        q, c = p - first, w.device_class[p]
+        run = w.run[i, c]
+        extra = rule.price[arrival, c] * run - least if is_priced else 0.0
         soonest = min(upto[q], gaps[q, 0]) if gaps[q, 1] > gaps[q, 0] else upto[q]
         if soonest + run + extra >= best_value:
             continue

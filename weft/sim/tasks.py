@@ -122,6 +122,7 @@ class TaskState(NamedTuple):
     row_finish: Floats  # (max_rows,) infinite until it ends
     row_expected: Floats  # (max_rows,) planned start while reserved, then expected finish
     row_status: Ints  # (max_rows,)
+    row_light: Bools  # (max_rows,) it holds nothing of its device
     first_row: Ints  # (num_tasks,) rows of one task form a list
     next_row: Ints  # (max_rows,)
     before: Ints  # (max_rows,) lists of the rows that hold, or wait for, one device
@@ -244,6 +245,7 @@ def new_row(s: TaskState, b: int, i: int, p: int) -> int:
     s.row_task[row], s.row_device[row] = i, p
     s.row_start[row], s.row_finish[row], s.row_expected[row] = np.inf, np.inf, 0.0
     s.row_status[row] = PLANNED
+    s.row_light[row] = False
     s.next_row[row] = s.first_row[i]
     s.first_row[i] = row
     s.before[row] = -1

@@ -19,6 +19,7 @@ from weft.policies.checkpoint import Card
 from weft.policies.graph_architecture import GraphArchitecture
 from weft.policies.graphnet import GraphNet
 from weft.policies.tensors import Array
+from weft.scenarios.splits import check_training_seed
 from weft.schedulers.dispatch import Dispatcher
 from weft.sim.env import START, QueueEnv, Setup
 from weft.sim.events import JOB_TIME, NOW, QUEUE_TIME, SUM_JCT
@@ -173,6 +174,7 @@ def graph_learner(
             f"expected a multiple of {recipe.problems} problems, got {recipe.config.num_envs}",
             field="num_envs",
         )
+    check_training_seed(seed, max(recipe.config.num_envs, TRIALS))
     on_notice(f"running {len(recipe.rules)} rules on {recipe.problems} problems")
     judged = [judge(recipe.problem_setup(i), recipe.rules, seed) for i in range(recipe.problems)]
     env = ManyEnv(

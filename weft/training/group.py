@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import InputError
+from weft.scenarios.splits import SEEDS_PER_SPLIT
 from weft.training.recipes import Recipe
-from weft.training.run import MOST_SEED, Outcome, Progress
+from weft.training.run import Outcome, Progress
 from weft.training.stream_run import train
 
 MOST_RUNS = 10_000
@@ -69,9 +70,10 @@ def parse_seeds(text: str) -> tuple[int, ...]:
             seeds = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         seeds = ()
-    if not seeds or min(seeds) < 0 or max(seeds) > MOST_SEED:
+    if not seeds or min(seeds) < 0 or max(seeds) >= SEEDS_PER_SPLIT:
         raise InputError(
-            f"expected whole numbers as in 1,2,3 or 1:4, at most {MOST_SEED}, got {text!r:.80}", field="seeds"
+            f"expected whole numbers as in 1,2,3 or 1:4, at most {SEEDS_PER_SPLIT - 1}, got {text!r:.80}",
+            field="seeds",
         )
     if len(seeds) > MOST_RUNS:
         raise InputError(f"expected at most {MOST_RUNS} seeds, got {text!r:.80}", field="seeds")

@@ -19,6 +19,7 @@ from weft.policies.checkpoint import Card, Weights
 from weft.policies.graphnet import GraphNet
 from weft.policies.mlp import Mlp, joint, log_probabilities, mask_bias
 from weft.policies.tensors import Array
+from weft.scenarios.splits import check_training_seed
 from weft.training.collect import BatchEnv, Bools, Episodes, Floats, Rule
 from weft.training.metrics import Metric
 from weft.training.optimiser import FlatAdam, device_named, one_thread
@@ -59,7 +60,7 @@ class PPO:
         card: Card | None = None,
     ) -> None:
         _check_fit(env, config, rule)
-        self.env, self.config, self.seed = env, config, seed
+        self.env, self.config, self.seed = env, config, check_training_seed(seed)
         self._rule = rule
         self._device = device_named(device)
         net = self._make_net()

@@ -28,13 +28,13 @@ from weft.io.folders import claim, locked
 from weft.io.runs import CONFIG, METRICS
 from weft.policies.checkpoint import Card, Weights, read_card, save_policy
 from weft.policies.tensors import Array, read_bytes, sha256, write_atomic
+from weft.scenarios.splits import check_training_seed
 from weft.training.checkpoints import Checkpoints, CorruptError, Notice
 from weft.training.metrics import Metrics, Row
 
 SCHEMA = "weft.run/1"
 BEST, LAST = "best.json", "last.json"
 CHECKPOINTS, POLICIES = "checkpoints", "policies"
-MOST_SEED = 2**63 - 1
 
 
 class Learner(Protocol):
@@ -85,10 +85,7 @@ class Spec:
     """The problem and its settings, as plain JSON."""
 
     def __post_init__(self) -> None:
-        if type(self.seed) is not int or not 0 <= self.seed <= MOST_SEED:
-            raise InputError(
-                f"expected a whole number from 0 to {MOST_SEED}, got {self.seed!r}", field="seed"
-            )
+        check_training_seed(self.seed)
 
     @property
     def config_hash(self) -> str:

@@ -24,6 +24,7 @@ from weft.policies.encoder_shape import LEAST_ODDS, PER_LIST
 from weft.policies.task_view import FEATURES, VERSION
 from weft.policies.tensors import Array
 from weft.policies.topoformer import Graphs, LargeGraphs, Topoformer, batch_of
+from weft.scenarios.splits import check_training_seed
 from weft.sim.decode import decode_list, new_scratch, pools_of
 from weft.sim.placing import draw_placements
 from weft.sim.planning import list_order, place_all
@@ -178,7 +179,7 @@ class SampleLearner:
         workers: int = 0,
         threads: int | None = None,
     ) -> None:
-        self.config, self.seed, self.sources = config, seed, tuple(sources)
+        self.config, self.seed, self.sources = config, check_training_seed(seed), tuple(sources)
         self._device = device_named(device)
         shape = config.shape
         self._card = replace(card or Card("oneshot", "oneshot", shape), architecture=shape)

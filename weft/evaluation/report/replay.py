@@ -15,13 +15,13 @@ from weft.evaluation.judging import trace_hash
 from weft.evaluation.report.blocks import Gantt, Panel
 from weft.evaluation.report.frame import MANY_STREAMS, Frame
 from weft.evaluation.report.pairing import Sample
-from weft.evaluation.robustness import replay
 from weft.evaluation.streams import Outcome, workload_seed
 from weft.evaluation.traces import Trace, record
 from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
 from weft.scenarios import Recipe, Scenario
+from weft.sim.replay import replayed
 from weft.sim.streams import kind_names
 
 QUEUES = ("stream", MANY_STREAMS)
@@ -107,7 +107,7 @@ def _plan(frame: Frame, problem: Problem, made: Instance, scheduler: str) -> Sch
         problem, scheduler, seed=made.sample.seed, effort=effort if isinstance(effort, int) else None
     ).schedule
     if problem.noise > 0:
-        return replay(found, realise(found.problem, noise_seed(made.sample.problem, made.sample.seed)))
+        return replayed(found, realise(found.problem, noise_seed(made.sample.problem, made.sample.seed)))
     return found
 
 

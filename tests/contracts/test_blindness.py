@@ -1,0 +1,63 @@
+"""Changing what is yet to come changes no earlier decision, of any dispatcher, policy or session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from benchmarks import blindness
+from benchmarks._blindness import queues, tasks
+from benchmarks.blindness import Compare, total
+from weft import catalog
+from weft.model.prices import class_prices, priced_work
+from weft.model.problem import Problem
+from weft.schedulers.dispatch_tasks import RuleDispatcher
+from weft.sim.task_rules import BY_RATIO, LATE, TaskRule
+from weft.sim.tasks import TaskState
+
+STREAMS = 3
+CASES = list(blindness.cases())
+
+
+@pytest.mark.parametrize(
+    "compare", [case[2] for case in CASES], ids=[f"{case[0]}-{case[1]}" for case in CASES]
+)
+def test_what_is_yet_to_come_changes_no_earlier_decision(compare: Compare):
+    found = total(compare, STREAMS)
+    assert found.decisions > 20 * STREAMS
+    assert found.differ == 0
+
+
+def test_all_names_are_compared():
+    views = {name: {place.split(", ")[0] for case, place, _ in CASES if case == name} for name, _, _ in CASES}
+    for name, entry in catalog.DISPATCHERS.items():
+        expected = {"queues", "session"} if entry.queues else set()
+        expected |= {"tasks", "session"} if entry.tasks else set()
+        assert views[name] == expected
+    assert {"ppo", "conditional-graph"} <= views.keys()
+
+
+# -- peeks are seen --------------------------------------------------------------------------------------
+
+
+class Peeking(RuleDispatcher):
+    """Prices from all jobs of the problem, as weft once had them (issue 12)."""
+
+    def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        rule = self.rule(problems, s, seeds)
+        prices = class_prices(problems[0])
+        s.work[:] = priced_work(problems[0], prices)
+        rule.price[:] = prices
+        return rule
+
+
+def test_prices_of_jobs_yet_to_come_are_seen():
+    run = tasks.by_kernel(Peeking("peeking", LATE, order=BY_RATIO))
+    worlds = [tasks.drawn(number, branches=False, outages=False) for number in range(6)]
+    assert sum(tasks.compare(run, world, number).differ for number, world in enumerate(worlds)) > 0
+
+
+def test_branches_counted_before_they_are_known_are_seen():
+    worlds = [queues.drawn("conditional", number, peeks=True) for number in range(8)]
+    assert sum(queues.compare("ppo", world, number).differ for number, world in enumerate(worlds)) > 0

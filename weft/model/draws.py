@@ -1,0 +1,49 @@
+"""Keyed draws: each is a hash of (seed, stream, ...) and depends on nothing else.
+
+One table of all streams. Two streams with one number would share their luck, so no other module
+numbers its own; a test reads all files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.model.graph import Floats
+
+# Published rows rest on these numbers: add, never renumber.
+NOISE = 1
+"""Run times of tasks: (job, task, class, number)."""
+BRANCH = 2
+"""Edges that are taken: (job, task, group)."""
+ARRIVAL = 3
+"""Gaps between jobs: (job, number)."""
+EPISODE = 4
+"""Keys of episodes: (environment, episode)."""
+PROBABILITY = 5
+"""First probability of the tracked branch in an episode."""
+WALK = 6
+"""Steps of a probability that walks: (knot)."""
+ORDER = 7
+"""The random order of ready tasks in the task view: (job, task)."""
+CHECK = 8
+"""Which large schedules the validator looks at: (row)."""
+
+
+def keyed_uniform(*key: npt.ArrayLike) -> Floats:
+    """Uniform draws in [0, 1), each a function of its key alone; keys broadcast."""
+    state = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        for part in key:
+            state = _mix(state ^ _mix(np.asarray(part).astype(np.int64).astype(np.uint64)))
+    return np.asarray((state >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def _mix(x: Any) -> Any:
+    """The output step of splitmix64."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

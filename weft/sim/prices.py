@@ -1,0 +1,153 @@
+"""What a unit of device time is worth, from the jobs that have arrived: prices of a dispatcher.
+
+``weft/model/prices.py`` says what prices are. Here they follow a stream: every job that arrives adds
+its work to a decaying sum per profile of run times, and a few rounds of multiplicative weights bring
+the prices nearer to those of that sum. They start equal, and no job that is yet to come is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.model.graph import Floats, Ints
+from weft.model.problem import Problem
+from weft.sim.jit import inlined, kernel
+
+DECAY = 0.97
+"""What the work of a job counts for at the next arrival."""
+ROUNDS = 10
+"""Rounds of multiplicative weights at every arrival; the mean over them is the price."""
+STEP = 0.1
+"""How far a round moves the prices: the busiest class against an idle one, as a logarithm."""
+
+
+class Market(NamedTuple):
+    """The tasks of a problem by their profile; nothing here depends on who has arrived."""
+
+    run: Floats  # (num_tasks, num_classes)
+    profile: Ints  # (num_tasks,) row of ``relative``; -1: takes no time
+    least: Floats  # (num_tasks,) shortest run time
+    relative: Floats  # (num_profiles, num_classes) run time over the shortest
+    count: Floats  # (num_classes,) devices
+    job_task_ptr: Ints  # (num_jobs + 1,)
+
+
+class Worth(NamedTuple):
+    """What is known of a stream so far; changed in place."""
+
+    weight: Floats  # (num_profiles,) decayed work that has arrived
+    share: Floats  # (num_classes,) price of a class times its devices, 1 in all
+
+
+@inlined
+def _round(m: Market, v: Worth, busy: Floats) -> None:
+    """Let every profile use the class where it costs least; what is busy then gets dearer."""
+    busy[:] = 0.0
+    for g in range(len(v.weight)):
+        if v.weight[g] > 0.0:
+            best, least = np.int64(-1), np.inf
+            for c in range(len(busy)):
+                cost = m.relative[g, c] * v.share[c] / m.count[c] if m.count[c] > 0 else np.inf
+                if cost < least:
+                    best, least = np.int64(c), cost
+            busy[best] += v.weight[g] * m.relative[g, best] / m.count[best]
+    most, total = max(busy.max(), 1e-300), 0.0
+    for c in range(len(busy)):
+        v.share[c] *= np.exp(STEP * busy[c] / most)
+        total += v.share[c]
+    for c in range(len(busy)):
+        v.share[c] /= total
+
+
+@kernel
+def price_arrival(m: Market, v: Worth, j: int, price: Floats, work: Floats) -> None:
+    """Job j arrives: bring the prices of classes up to date and write what its tasks cost at them.
+
+    ``price`` is (num_classes,), 1 on average over devices, ``work`` is (num_tasks,).
+    """
+    first, last = m.job_task_ptr[j], m.job_task_ptr[j + 1]
+    for g in range(len(v.weight)):
+        v.weight[g] *= DECAY
+    for i in range(first, last):
+        if m.profile[i] >= 0:
+            v.weight[m.profile[i]] += m.least[i]
+    busy, total = np.empty(len(price)), m.count.sum()
+    price[:] = 0.0
+    for _ in range(ROUNDS):
+        _round(m, v, busy)
+        for c in range(len(price)):
+            price[c] += v.share[c] / ROUNDS
+    for c in range(len(price)):
+        price[c] = price[c] / m.count[c] * total if m.count[c] > 0 else 1.0
+    for i in range(first, last):
+        work[i] = np.inf
+        for c in range(len(price)):
+            if m.count[c] > 0:
+                work[i] = min(work[i], m.run[i, c] * price[c])
+
+
+@kernel
+def price_all(m: Market, v: Worth, arrived: Ints, prices: Floats, work: Floats) -> None:
+    """Jobs arrive in this order; row k of ``prices`` holds from the k-th on, until the next."""
+    for k in range(len(arrived)):
+        price_arrival(m, v, arrived[k], prices[k], work)
+
+
+def market_of(problem: Problem) -> Market:
+    """The tasks of a problem by their profile."""
+    is_there = problem.device_counts > 0
+    run = np.array(problem.run_times, dtype=np.float64, order="C")
+    least = run[:, is_there].min(axis=1, initial=np.inf)
+    takes_time = least > 0
+    relative = np.round(run[takes_time] / least[takes_time, None], 9)
+    rows, place = np.unique(relative, axis=0, return_inverse=True)
+    profile = np.full(len(run), -1, np.int64)
+    profile[takes_time] = place.ravel()
+    return Market(
+        run,
+        profile,
+        least,
+        np.ascontiguousarray(rows.reshape(-1, run.shape[1])),
+        problem.device_counts.astype(np.float64),
+        problem.offsets.astype(np.int64),
+    )
+
+
+def new_worth(m: Market) -> Worth:
+    """Before the first job: nothing has arrived, and all devices cost the same."""
+    return Worth(np.zeros(len(m.relative)), m.count / m.count.sum())
+
+
+class LivePrices:
+    """The prices of one problem while its jobs arrive, one by one."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._market = market_of(problem)
+        self._worth = new_worth(self._market)
+        self._price = np.ones(len(self._market.count))
+
+    def arrive(self, j: int, prices: Floats, k: int, work: Floats) -> None:
+        """Job j is the k-th to arrive: write its prices, if the rule has room for them, and its work."""
+        price_arrival(self._market, self._worth, j, self._price, work)
+        self._write(prices, k)
+
+    def _write(self, prices: Floats, k: int) -> None:
+        if 0 <= k < len(prices):
+            prices[k] = self._price
+
+    def snapshot(self) -> dict[str, list[float]]:
+        """Everything that changes, as plain data."""
+        return {
+            **{name: column.tolist() for name, column in self._worth._asdict().items()},
+            "price": self._price.tolist(),
+        }
+
+    def restore(self, stored: Mapping[str, list[float]], prices: Floats, k: int) -> None:
+        """Go back to a snapshot, of which the k-th arrival was the last one."""
+        for name, column in self._worth._asdict().items():
+            column[:] = stored[name]
+        self._price[:] = stored["price"]
+        self._write(prices, k)
