@@ -31,6 +31,7 @@ from weft.scenarios import (
 )
 from weft.scenarios.recipes import STREAMS
 from weft.scenarios.settings import expand_range
+from weft.scenarios.streams import drawn_stream
 from weft.scenarios.workflows import resized
 
 OWN = """
@@ -123,6 +124,21 @@ def test_stream_of_workflows_meets_its_load():
     work = priced_work(problem, class_prices(problem)).mean() * problem.num_tasks / len(problem.jobs)
     gap = problem.jobs[1].release - problem.jobs[0].release
     assert work / (gap * problem.cluster.num_devices) == pytest.approx(0.8)
+
+
+def test_random_streams_draw_their_loads_from_the_range_of_the_settings():
+    usual, low = scenario("conditional-many"), scenario("conditional-many", load_low=0.2, load_high=0.3)
+    for index in range(20):
+        plain, other = drawn_stream(usual, "test", index), drawn_stream(low, "test", index)
+        assert same_problem(plain.problem, other.problem)
+        assert 0.2 <= other.load <= 0.3
+        assert other.load - 0.2 == pytest.approx((plain.load - 0.5) / 4.5)
+
+
+def test_random_streams_refuse_a_range_of_loads_upside_down():
+    with pytest.raises(InputError, match=r"expected at most load_high=0\.3, got 0\.4") as caught:
+        scenario("conditional-many", load_low=0.4, load_high=0.3).stream("test", 0)
+    assert caught.value.field == "settings.load_low"
 
 
 def test_stream_of_workflows_differs_between_seeds_and_repeats():
