@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.catalog import DISPATCHERS, PLANNERS
+from weft.catalog import DISPATCHERS, PLANNERS, WAIT, WAITING
 from weft.errors import InputError, WeftError
 from weft.io.files import read_cluster, write_problem
 from weft.model.prices import class_prices, priced_work
@@ -94,7 +94,11 @@ def test_recipe_names_schedulers_that_can_act(name: str):
     recipe = read_recipe(name)
     assert recipe.name == name
     known = list(DISPATCHERS if recipe.generator in STREAMS else PLANNERS)
-    assert [one for one in recipe.schedulers if one not in known] == []
+    assert [one for one in recipe.schedulers if one.removesuffix(WAIT) not in known] == []
+
+
+def test_rules_that_wait_for_free_stand_beside_the_policy_that_does():
+    assert set(WAITING) < set(read_recipe("conditional").schedulers)
 
 
 @pytest.mark.parametrize("name", recipe_names())
