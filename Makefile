@@ -10,7 +10,8 @@ PY := $(VENV)/bin/python
 WEFT := $(VENV)/bin/weft
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 CLUSTER ?= gpu-mix-8
-RULES := fifo,mru,depth-first,batch-fifo,heavy-last-1,heavy-last-3,heavy-last-5
+WAITING := fifo+wait,mru+wait,depth-first+wait,batch-fifo+wait
+RULES := fifo,mru,depth-first,batch-fifo,$(WAITING),heavy-last-1,heavy-last-3,heavy-last-5
 OTHERS := random,top-first,round-robin,shortest-first,longest-first,batch-mru,batch-depth,edf,eft,srw,heft-expected,heft-estimated
 PLANNERS := heft,cpop,peft,lookahead,min-min,deft,tdca,perturbed
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.catalog import DISPATCHERS, PLANNERS
+from weft.catalog import DISPATCHERS, PLANNERS, WAIT, WAITING
 from weft.errors import InputError, WeftError
 from weft.io.files import read_cluster, write_problem
 from weft.model.prices import class_prices, priced_work
@@ -32,6 +32,7 @@ from weft.scenarios import (
 from weft.scenarios.recipes import STREAMS
 from weft.scenarios.settings import expand_range
 from weft.scenarios.splits import check_training_seed
+from weft.scenarios.streams import drawn_stream
 from weft.scenarios.workflows import resized
 
 OWN = """
@@ -102,7 +103,11 @@ def test_recipe_names_schedulers_that_can_act(name: str):
     recipe = read_recipe(name)
     assert recipe.name == name
     known = list(DISPATCHERS if recipe.generator in STREAMS else PLANNERS)
-    assert [one for one in recipe.schedulers if one not in known] == []
+    assert [one for one in recipe.schedulers if one.removesuffix(WAIT) not in known] == []
+
+
+def test_rules_that_wait_for_free_stand_beside_the_policy_that_does():
+    assert set(WAITING) < set(read_recipe("conditional").schedulers)
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -132,6 +137,21 @@ def test_stream_of_workflows_meets_its_load():
     work = priced_work(problem, class_prices(problem)).mean() * problem.num_tasks / len(problem.jobs)
     gap = problem.jobs[1].release - problem.jobs[0].release
     assert work / (gap * problem.cluster.num_devices) == pytest.approx(0.8)
+
+
+def test_random_streams_draw_their_loads_from_the_range_of_the_settings():
+    usual, low = scenario("conditional-many"), scenario("conditional-many", load_low=0.2, load_high=0.3)
+    for index in range(20):
+        plain, other = drawn_stream(usual, "test", index), drawn_stream(low, "test", index)
+        assert same_problem(plain.problem, other.problem)
+        assert 0.2 <= other.load <= 0.3
+        assert other.load - 0.2 == pytest.approx((plain.load - 0.5) / 4.5)
+
+
+def test_random_streams_refuse_a_range_of_loads_upside_down():
+    with pytest.raises(InputError, match=r"expected at most load_high=0\.3, got 0\.4") as caught:
+        scenario("conditional-many", load_low=0.4, load_high=0.3).stream("test", 0)
+    assert caught.value.field == "settings.load_low"
 
 
 def test_stream_of_workflows_differs_between_seeds_and_repeats():

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from weft.catalog import chooser
+from weft.catalog import chooser, policy_file
 from weft.errors import InputError
 from weft.evaluation.streams import play, run_policy
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
 from weft.policies.checkpoint import Architecture, Card
-from weft.policies.guard import Guard, fingerprint, guard_of, safe_dispatcher
+from weft.policies.guard import LOAD_SHARE, Guard, LoadGuard, fingerprint, guard_of, safe_dispatcher
 from weft.scenarios import scenario
 from weft.session import Session
 from weft.sim.env import setup_of
@@ -106,3 +108,50 @@ def test_session_beyond_the_ranges_warns_once_and_counts(case: StreamCase):
         session.decide(2010.0)
     assert len(said) == 1
     assert session.num_fallbacks == 2
+
+
+# -- loads of graph nets ------------------------------------------------------------------------------
+
+
+def trained_on(loads: object, folder: Path) -> str:
+    """The card of the graph net that ships, as if it had been trained on these loads."""
+    card = Path(str(policy_file("conditional-graph")))
+    document = json.loads(card.read_text("utf-8"))
+    document["training"]["loads"] = loads
+    weights = card.with_name(document["weights"])
+    (folder / weights.name).write_bytes(weights.read_bytes())
+    (folder / card.name).write_text(json.dumps(document), "utf-8")
+    return str(folder / card.name)
+
+
+def test_load_guard_leaves_a_margin_below_the_least_load():
+    low = np.log(LOAD_SHARE * 0.5)
+    rows = np.array([[9.0, low + 0.01, 0.0], [9.0, low - 0.01, 0.0]], np.float32)
+    guard = LoadGuard((0.5, 0.95))
+    assert guard.outside(rows).tolist() == [False, True]
+    assert [guard.is_needed(row) for row in rows] == [False, True]
+
+
+@pytest.mark.parametrize("loads", [[0.5], [0.0, 0.9], ["low", "high"], 0.5])
+def test_card_with_loads_that_are_none_is_refused(loads: object, tmp_path: Path):
+    with pytest.raises(InputError, match="expected two loads between 0 and 1") as caught:
+        chooser(trained_on(loads, tmp_path))
+    assert caught.value.field == "training.loads"
+
+
+def test_graph_net_leaves_loads_below_its_training_to_a_rule(tmp_path: Path):
+    name = trained_on([0.5, 0.95], tmp_path)
+    quiet = scenario("conditional-many", load=0.02).stream("validation", 0)
+    session = Session(quiet, name)
+    session.arrived(0, 1e6)
+    with pytest.warns(UserWarning, match="at loads far below those it was trained on, srw decides there"):
+        assert session.decide(1e6).starts
+    assert session.num_fallbacks == 1
+
+
+def test_graph_net_decides_at_loads_of_its_training(tmp_path: Path):
+    name = trained_on([0.5, 0.95], tmp_path)
+    for index in range(3):
+        case = scenario("conditional-many", load=0.5, jobs=100).stream("validation", index)
+        found = play(name, case, [1])
+        assert found.fallbacks[0] < 0.05 * found.decisions[0]

@@ -42,6 +42,14 @@ def test_rule_is_the_best_on_its_problem():
     assert found.rule.name == names[int(np.argmin(means))]
 
 
+def test_card_says_the_loads_of_its_problems():
+    drawn, fixed = (
+        graph_card(read_recipe("conditional-many", {**TINY, **more})) for more in ({}, {"load": 0.6})
+    )
+    assert drawn.training["loads"] == [0.2, 0.95]
+    assert fixed.training["loads"] == [0.6, 0.6]
+
+
 def test_imitated_choices_are_allowed_and_take_no_more_than_there_is():
     recipe = read_recipe("conditional-many", {**TINY, "rules": ["heavy-last-3", "batch-fifo"]})
     learner = graph_learner(recipe, 0, "cpu", None, 1, lambda line: None)

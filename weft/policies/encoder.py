@@ -4,8 +4,7 @@ Relations that join few pairs are lists and go through a kernel; the others are 
 tasks and go through matrix products. Above ``DENSE_LIMIT`` tasks, levels of the graph are pooled into
 tokens that stand for their tasks, and only direct edges stay exact.
 
-Products are cut so small that no BLAS shares one between threads: waiting for each other would take
-them longer than the work. Nets too wide for that keep whole products.
+No product is shared between threads (:mod:`weft.policies.products`).
 """
 
 from __future__ import annotations
@@ -21,14 +20,11 @@ from weft.model.graph import Floats, Ints
 from weft.policies.checkpoint import Floats32, check_weights
 from weft.policies.encoder_shape import PER_LIST, EncoderShape
 from weft.policies.looks import Lists, Patch, look_of
+from weft.policies.products import FEW_ROWS, MOST_PRODUCTS, product
 from weft.policies.task_view import TaskView
 from weft.policies.tensors import Array
 from weft.sim.relations import attend
 
-MOST_PRODUCTS = 2**18
-"""OpenBLAS shares a matrix product of more multiplications between threads."""
-FEW_ROWS = 8
-"""Products of fewer rows are not worth a call each."""
 MOST_CELLS = 2**17
 """So many scores are held at a time: they stay in the cache of a processor."""
 SAFE_SCORE = 60.0
@@ -79,9 +75,9 @@ class Encoder:
 
     def _read_out(self, view: TaskView, hidden: Floats32) -> TaskScores:
         features, pairs = view.features.astype(np.float32), view.pairs.astype(np.float32)
-        scores = self._affine("score", hidden) + _product(features, self._turned["skip"])
+        scores = self._affine("score", hidden) + product(features, self._turned["skip"])
         task = np.tanh(self._affine("task", hidden))
-        bias = np.einsum("np,pf,ncf->nc", task, self._w["pair"], pairs, optimize=True)
+        bias = np.einsum("nf,ncf->nc", product(task, self._w["pair"]), pairs)
         bias = bias + pairs @ self._w["pair_skip"]
         wide = scores.T.astype(np.float64, order="C")
         return TaskScores(wide[0::PER_LIST], wide[1::PER_LIST], np.ascontiguousarray(bias, np.float64))
@@ -102,7 +98,7 @@ class Encoder:
         return out.reshape(n, self.shape.width)
 
     def _affine(self, name: str, inputs: Floats32) -> Floats32:
-        out = _product(inputs, self._turned[name])
+        out = product(inputs, self._turned[name])
         out += self._w[f"{name}.bias"]
         return out
 
@@ -116,19 +112,6 @@ def _gelu(x: Floats32) -> Floats32:
     half, cubic = np.float32(_GELU[0]), np.float32(_GELU[1])
     bent = np.tanh(half * (x + cubic * x * x * x)).astype(np.float32)
     return np.float32(0.5) * x * (np.float32(1.0) + bent)
-
-
-def _product(left: Floats32, right: Floats32) -> Floats32:
-    """A matrix product, some rows at a time."""
-    rows = MOST_PRODUCTS // right.size
-    if rows < FEW_ROWS:
-        return left @ right
-    even = len(left) - len(left) % rows
-    out = np.empty((len(left), right.shape[1]), np.float32)
-    together = out[:even].reshape(-1, rows, right.shape[1])
-    np.matmul(left[:even].reshape(-1, rows, left.shape[1]), right, out=together)
-    np.matmul(left[even:], right, out=out[even:])
-    return out
 
 
 def _by_blocks(mixed: Floats32, patches: Sequence[Patch]) -> Floats32:

@@ -6,14 +6,16 @@ generator is given (the Gumbel-max trick: add noise, take the greatest).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
 from weft.policies.checkpoint import Architecture, Card, Floats32, check_weights, load_policy
+from weft.policies.products import MOST_BY_VECTOR, product
 from weft.policies.tensors import Array
 
 Ints = npt.NDArray[np.int64]
@@ -38,6 +40,7 @@ class MlpPolicy:
         names = [f"policy.{i}" for i in range(len(architecture.hidden))]
         self._matrices = [_folded(known, name) for name in names]
         self._out = _folded(known, "policy.out")  # (H * K, hidden + 1)
+        *self._turned, self._turned_out = [_turned(known, name) for name in (*names, "policy.out")]
         self._prefix = known.get("policy.prefix")  # (H * K, hidden)
         self._activate = np.tanh if architecture.activation == "tanh" else relu
         self._shape = (architecture.num_heads, architecture.num_choices)
@@ -48,16 +51,16 @@ class MlpPolicy:
         widths = (self.architecture.num_features, *self.architecture.hidden)
         vectors = [np.ones(width + 1, np.float32) for width in widths]
         self._observation = vectors[0][:-1]  # (F,)
-        steps = [
-            (matrix, source, target[:-1])
+        self._layers = [
+            (_parts(matrix, source, target[:-1]), target[:-1])
             for matrix, source, target in zip(self._matrices, vectors, vectors[1:], strict=False)
         ]
-        self._inner, self._outer = steps[:-1], steps[-1]
         num_heads, num_choices = self._shape
         self._rows = [slice(h * num_choices, (h + 1) * num_choices) for h in range(num_heads)]
         self._last = vectors[-1]  # (hidden + 1,)
-        self._flat = np.empty(self._out.shape[0], np.float32)  # (H * K,)
-        self._logits = self._flat.reshape(self._shape)  # (H, K)
+        flat = np.empty(self._out.shape[0], np.float32)  # (H * K,)
+        self._last_parts = _parts(self._out, self._last, flat)
+        self._logits = flat.reshape(self._shape)  # (H, K)
         self._barred = np.empty(self._shape, np.bool_)  # (H, K)
 
     def clone(self) -> MlpPolicy:
@@ -83,15 +86,15 @@ class MlpPolicy:
         self._observation[:] = observation
         np.logical_not(mask, out=self._barred)
         activate = self._activate
-        for matrix, source, target in self._inner:
-            np.dot(matrix, source, out=target)
-            activate(target, target)
+        for parts, hidden in self._layers[:-1]:
+            _multiply(parts)
+            activate(hidden, hidden)
+        parts, hidden = self._layers[-1]
+        _multiply(parts)
         if self._prefix is not None:
             return self._decide_in_turn(self._prefix, rng)
-        matrix, source, target = self._outer
-        np.dot(matrix, source, out=target)
-        activate(target, target)
-        np.dot(self._out, self._last, out=self._flat)
+        activate(hidden, hidden)
+        _multiply(self._last_parts)
         np.copyto(self._logits, _NEVER, where=self._barred)
         if rng is not None:
             self._logits += gumbel(rng, self._shape)
@@ -99,8 +102,8 @@ class MlpPolicy:
 
     def _decide_in_turn(self, prefix: Floats32, rng: np.random.Generator | None) -> Ints:
         """The choices of heads that see those before them, from the layers already computed."""
-        matrix, source, hidden = self._outer
-        before = np.dot(matrix, source)
+        hidden = self._last[:-1]
+        before = hidden.copy()
         noise = gumbel(rng, self._shape) if rng is not None else None
         actions = np.empty(self._shape[0], np.int64)
         for head, rows in enumerate(self._rows):
@@ -140,7 +143,7 @@ class MlpPolicy:
         """Logits (B, H, K) before the mask; autoregressive heads also need the choices (B, H)."""
         before = self._before_last(observation)
         if self._prefix is None:
-            flat = _affine(self._out, self._activate(before))
+            flat = _affine(self._turned_out, self._activate(before))
             return flat.reshape(len(flat), *self._shape)
         if actions is None:
             raise InputError("autoregressive heads have logits only for given choices", field="actions")
@@ -152,17 +155,47 @@ class MlpPolicy:
 
     def _before_last(self, observation: Floats32) -> Floats32:
         """The last hidden layer (B, hidden) before its activation."""
-        *first, last = self._matrices
-        for matrix in first:
-            observation = self._activate(_affine(matrix, observation))
+        *first, last = self._turned
+        for layer in first:
+            values = _affine(layer, observation)
+            observation = self._activate(values, values)
         return _affine(last, observation)
 
     def _head_logits(self, before: Floats32, head: int) -> Floats32:
-        return _affine(self._out[self._rows[head]], self._activate(before))
+        rows = self._rows[head]
+        layer = _Turned(self._turned_out.weight[:, rows], self._turned_out.bias[rows])
+        return _affine(layer, self._activate(before))
 
     def _add_choice(self, before: Floats32, head: int, actions: Ints) -> None:
         if self._prefix is not None:
             before += self._prefix[head * self._shape[1] + actions]
+
+
+class _Turned(NamedTuple):
+    """A layer as batches take it."""
+
+    weight: Floats32  # (in, out)
+    bias: Floats32  # (out,)
+
+
+class _Part(NamedTuple):
+    """Some rows of a matrix, what they are multiplied with and where the result goes."""
+
+    matrix: Floats32  # (rows, size)
+    source: Floats32  # (size,)
+    target: Floats32  # (rows,)
+
+
+def _parts(matrix: Floats32, source: Floats32, target: Floats32) -> list[_Part]:
+    """A product of a matrix and a vector, in parts that no BLAS shares between threads."""
+    rows = max(1, MOST_BY_VECTOR // matrix.shape[1])
+    cuts = [slice(first, first + rows) for first in range(0, len(matrix), rows)]
+    return [_Part(matrix[at], source, target[at]) for at in cuts]
+
+
+def _multiply(parts: Sequence[_Part]) -> None:
+    for matrix, source, target in parts:
+        np.dot(matrix, source, out=target)
 
 
 def _folded(weights: Mapping[str, Floats32], name: str) -> Floats32:
@@ -170,8 +203,14 @@ def _folded(weights: Mapping[str, Floats32], name: str) -> Floats32:
     return np.column_stack([weights[f"{name}.weight"], weights[f"{name}.bias"]])
 
 
-def _affine(matrix: Floats32, inputs: Floats32) -> Floats32:
-    return inputs @ matrix[:, :-1].T + matrix[:, -1]
+def _turned(weights: Mapping[str, Floats32], name: str) -> _Turned:
+    return _Turned(np.ascontiguousarray(weights[f"{name}.weight"].T), weights[f"{name}.bias"])
+
+
+def _affine(layer: _Turned, inputs: Floats32) -> Floats32:
+    out = product(inputs, layer.weight)
+    out += layer.bias
+    return out
 
 
 def relu(values: Floats32, out: Floats32 | None = None) -> Floats32:

@@ -13,6 +13,7 @@ import numpy as np
 from weft.policies.checkpoint import Card, Floats32, check_weights
 from weft.policies.forward import Bools, Ints, MlpPolicy, Narrow, gumbel, relu
 from weft.policies.graph_architecture import DRAINED, Blocks, GraphArchitecture
+from weft.policies.products import product, stacked_product
 from weft.policies.tensors import Array
 
 _NEVER = np.float32(-np.inf)
@@ -36,7 +37,10 @@ class GraphPolicy:
     ) -> None:
         self.architecture = architecture
         self.card = card
-        self._weights = check_weights(weights, architecture)
+        self._weights = known = check_weights(weights, architecture)
+        self._turned = {
+            name: np.ascontiguousarray(array.T) for name, array in known.items() if array.ndim == 2
+        }
 
     def decide(
         self, observation: Floats32, mask: Bools, rng: np.random.Generator | None = None
@@ -78,26 +82,25 @@ class GraphPolicy:
     def _encode(self, observation: Floats32, num_kinds: int, num_devices: int) -> _Encoded:
         blocks = self.architecture.blocks(observation, num_kinds, num_devices)
         kinds, devices, world = self._embed(blocks)
-        w = self._weights
-        pairs = blocks.pairs @ w["pair_weight"].T
-        pairs += (kinds @ w["pair_kind_weight"].T)[:, None]
-        pairs += (devices @ w["pair_device_weight"].T)[:, :, None]
-        pairs += (world @ w["pair_world_weight"].T + w["pair_bias"])[:, None, None]
-        idle = (
-            devices @ w["idle_device_weight"].T + (world @ w["idle_world_weight"].T + w["idle_bias"])[:, None]
-        )
+        w, t = self._weights, self._turned
+        pairs = product(blocks.pairs, t["pair_weight"])
+        pairs += product(kinds, t["pair_kind_weight"])[:, None]
+        pairs += product(devices, t["pair_device_weight"])[:, :, None]
+        pairs += (product(world, t["pair_world_weight"]) + w["pair_bias"])[:, None, None]
+        idle = product(devices, t["idle_device_weight"])
+        idle += (product(world, t["idle_world_weight"]) + w["idle_bias"])[:, None]
         return _Encoded(pairs, idle, blocks.kinds[..., 0], blocks.devices[..., 0], blocks.pairs[..., 0])
 
     def _embed(self, blocks: Blocks) -> tuple[Floats32, Floats32, Floats32]:
         """Embeddings of kinds (B, K, h), devices (B, D, h) and the world (B, h)."""
-        w = self._weights
+        w, t = self._weights, self._turned
         is_kind, is_device = blocks.kinds[..., 1:2], (blocks.devices[..., :1] > 0).astype(np.float32)
         kinds = self._layer("kind", _first_log(blocks.kinds)) * is_kind
         back = np.ascontiguousarray(blocks.edges.transpose(0, 2, 1))
         for r in range(self.architecture.rounds):
-            messages = kinds @ w[f"own_weight_{r}"].T + w[f"round_bias_{r}"]
-            messages += (blocks.edges @ kinds) @ w[f"after_weight_{r}"].T
-            messages += (back @ kinds) @ w[f"before_weight_{r}"].T
+            messages = product(kinds, t[f"own_weight_{r}"]) + w[f"round_bias_{r}"]
+            messages += product(stacked_product(blocks.edges, kinds), t[f"after_weight_{r}"])
+            messages += product(stacked_product(back, kinds), t[f"before_weight_{r}"])
             kinds = kinds + relu(messages) * is_kind
         devices = self._layer("device", _first_log(blocks.devices)) * is_device
         mean = kinds.sum(axis=1) / is_kind.sum(axis=1)
@@ -106,22 +109,23 @@ class GraphPolicy:
 
     def _scores(self, known: _Encoded, left: Floats32, p: int) -> Floats32:
         """Logits (B, K + 1) of device p, given what is left of the queues (B, K)."""
-        w = self._weights
+        w, t = self._weights, self._turned
         batch, can_run = known.batch[:, p, None], known.can_run[:, p]
         fill = np.minimum(left, batch) / np.maximum(batch, np.float32(1.0))
         seen = np.stack([fill, np.log1p(left), left > batch], axis=2).astype(np.float32)
-        hidden = relu(known.pairs[:, p] + seen @ w["pair_left_weight"].T)
+        hidden = relu(known.pairs[:, p] + product(seen, t["pair_left_weight"]))
         rest = (left * can_run).sum(axis=1)
         parts = [(fill * can_run).max(axis=1), np.log1p(rest), rest > 0]
         summary = np.stack(parts, axis=1).astype(np.float32)
-        idle = relu(known.idle[:, p] + summary @ w["idle_left_weight"].T)
+        idle = relu(known.idle[:, p] + product(summary, t["idle_left_weight"]))
         scores = np.empty((len(left), left.shape[1] + 1), np.float32)
-        scores[:, :-1] = np.where(left <= 0, np.float32(DRAINED), hidden @ w["pair_out"][0])
-        scores[:, -1] = idle @ w["idle_out"][0] + w["idle_out_bias"][0]
+        scores[:, :-1] = np.where(left <= 0, np.float32(DRAINED), product(hidden, t["pair_out"])[..., 0])
+        scores[:, -1] = product(idle, t["idle_out"])[:, 0] + w["idle_out_bias"][0]
         return scores
 
     def _layer(self, name: str, inputs: Floats32) -> Floats32:
-        outputs = inputs @ self._weights[f"{name}_weight"].T + self._weights[f"{name}_bias"]
+        outputs = product(inputs, self._turned[f"{name}_weight"])
+        outputs += self._weights[f"{name}_bias"]
         return relu(outputs, outputs)
 
 

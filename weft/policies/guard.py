@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from weft.errors import InputError
 from weft.model.graph import Bools
 from weft.model.problem import Problem
 from weft.policies.checkpoint import Card
-from weft.schedulers.dispatch import Dispatcher, fifo, heavy_last_1
+from weft.schedulers.dispatch import Dispatcher, fifo, heavy_last_1, srw
+from weft.sim.graph_sight import WORLD
 from weft.sim.streams import compile_stream
 
 Floats32 = npt.NDArray[np.float32]
@@ -19,6 +22,12 @@ SLACK = 3.0
 """An observation is outside from so many times the trained range beyond its ends."""
 LEAST_MARGIN = 1.0
 """The least distance that counts, in scaled units: no flag is outside because it was never set."""
+LOAD_SHARE = 0.2
+"""A load is below the training from this share of the least one on. The observed one is a lower bound, a third of the
+load or more: streams of a trained load stay inside. Chosen on validation problems."""
+LOADS = "loads"
+"""Where the training of a card says the least and the greatest load of its problems."""
+_LOAD = WORLD.index("load")
 _COLUMNS = ("graph_ptr", "kind", "num_in", "succ_ptr", "succ", "group", "batch", "can_run")
 
 
@@ -33,13 +42,22 @@ def fingerprint(problem: Problem) -> str:
     return digest.hexdigest()
 
 
-def safe_dispatcher(problem: Problem) -> Dispatcher:
-    """Who decides where a policy should not: the device-aware rule, else the oldest job first."""
+def safe_dispatcher(problem: Problem, guard: Guard | None = None) -> Dispatcher:
+    """Who decides where a policy should not: the device-aware rule, else the oldest job first.
+
+    At a load below the training of a graph net it is ``srw``: with room for everybody, what counts is
+    who is done soon, and where. On validation problems it was the best rule or within 0.6 % of it.
+    """
+    if isinstance(guard, LoadGuard) and srw.supports(problem) is None:
+        return srw
     return heavy_last_1 if heavy_last_1.supports(problem) is None else fifo.waiting()
 
 
 class Guard:
     """The upper ends of the trained ranges, with their margin: ages, lengths and flags are never negative."""
+
+    where = "far outside what it was trained on"
+    """Where it is needed, as a warning says it."""
 
     def __init__(self, card: Card) -> None:
         low, high = np.array(card.ranges, np.float32).T
@@ -55,7 +73,38 @@ class Guard:
         return np.asarray((observation > self._high).any(axis=-1), np.bool_)
 
 
+class LoadGuard(Guard):
+    """The least load that a graph net was trained on, with a margin.
+
+    Its observation is relative to the problem, so ranges of single features say little: all of them reach
+    their ends in the first moments of some stream. The load is what decides whether waiting for a fuller
+    batch pays. In its first moments a stream may look emptier than it is: a few decisions go to the rule then.
+    """
+
+    where = "at loads far below those it was trained on"
+
+    def __init__(self, loads: Sequence[float]) -> None:
+        self._low = np.float32(np.log(LOAD_SHARE * min(loads)))
+
+    def is_needed(self, observation: Floats32) -> bool:
+        """Whether the load in any observation (..., num_features) lies below."""
+        return bool((observation[..., _LOAD] < self._low).any())
+
+    def outside(self, observation: Floats32) -> Bools:  # (num_envs,)
+        """In which of the observations (num_envs, num_features) it does."""
+        return np.asarray(observation[..., _LOAD] < self._low, np.bool_)
+
+
 def guard_of(card: Card) -> Guard | None:
-    """The guard of a policy; None where its card says no range for every element it sees."""
-    is_known = bool(card.ranges) and card.architecture.labels["heads"] > 0
-    return Guard(card) if is_known else None
+    """The guard of a policy; None where its card says neither ranges for every element nor loads."""
+    if card.architecture.labels["heads"]:
+        return Guard(card) if card.ranges else None
+    return LoadGuard(_loads(card)) if LOADS in card.training else None
+
+
+def _loads(card: Card) -> list[float]:
+    found = card.training[LOADS]
+    loads = [load for load in found if isinstance(load, float)] if isinstance(found, list) else []
+    if len(loads) != 2 or not all(0 < load < 1 for load in loads):
+        raise InputError(f"expected two loads between 0 and 1, got {found!r}", field=f"training.{LOADS}")
+    return loads

@@ -30,7 +30,7 @@ GENERATORS: dict[str, tuple[str, ...]] = {
         *("idle", "idle_block", "expiry", "estimate", "forget"),
         *("drift", "drift_to", "drift_at", "drift_steps", "drift_size"),
     ),
-    "random-stream": ("size", "load", "jobs", "arrivals", "forget"),
+    "random-stream": ("size", "load", "load_low", "load_high", "jobs", "arrivals", "forget"),
     "files": ("ccr", "noise"),
 }
 """Generator -> the settings it reads."""

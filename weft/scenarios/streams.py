@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,7 +75,10 @@ def _random_case(chosen: Scenario, split: str, index: int, law: str) -> StreamCa
 
 def drawn_stream(chosen: Scenario, split: str, index: int) -> RandomStream:
     """The random graph, cluster and load at an index of a split."""
-    ranges = SIZES[str(chosen.settings["size"])]
+    loads = chosen.number("load_low"), chosen.number("load_high")
+    if loads[0] > loads[1]:
+        raise InputError(f"expected at most load_high={loads[1]}, got {loads[0]}", field="settings.load_low")
+    ranges = replace(SIZES[str(chosen.settings["size"])], load=loads)
     return random_stream(chosen.generator_seed(split, index), ranges, load=chosen.number("load"))
 
 

@@ -59,7 +59,9 @@ class QueueView:
         self.stream = compile_stream(problem, rules)._replace(peeks=False)
         self._counted = self.stream._replace(peeks=True)
         self._chooser = chooser.clone() if isinstance(chooser, Learned) else chooser
-        self._dispatcher = chooser if isinstance(chooser, Dispatcher) else safe_dispatcher(problem)
+        self._dispatcher = (
+            chooser if isinstance(chooser, Dispatcher) else safe_dispatcher(problem, chooser.guard)
+        )
         self.num_fallbacks = 0
         seeds = np.array([seed], np.int64)
         self._rule = self._acting = self._dispatcher.rule(problem, self.stream, seeds)
@@ -210,9 +212,8 @@ class QueueView:
     def _fall_back(self, learned: Learned) -> Started:
         """A rule decides where the policy never was in training; said once, counted always."""
         if not self.num_fallbacks:
-            message = (
-                f"{learned.name}: far outside what it was trained on, {self._dispatcher.name} decides there"
-            )
+            where = learned.guard.where if learned.guard is not None else ""
+            message = f"{learned.name}: {where}, {self._dispatcher.name} decides there"
             warnings.warn(message, stacklevel=5)
         self.num_fallbacks += 1
         decide_by_rule(

@@ -18,6 +18,7 @@ from weft.errors import InputError
 from weft.policies.checkpoint import Card
 from weft.policies.graph_architecture import GraphArchitecture
 from weft.policies.graphnet import GraphNet
+from weft.policies.guard import LOADS
 from weft.policies.tensors import Array
 from weft.scenarios.splits import check_training_seed
 from weft.schedulers.dispatch import Dispatcher
@@ -155,7 +156,12 @@ def graph_card(recipe: Recipe) -> Card:
         graph_architecture(recipe.config),
         feature_version=GRAPH_FEATURES,
         features=FEATURES,
-        training={"sight": recipe.sight._asdict(), "waits": recipe.waits, "recipe": recipe.to_dict()},
+        training={
+            "sight": recipe.sight._asdict(),
+            "waits": recipe.waits,
+            LOADS: list(recipe.loads),
+            "recipe": recipe.to_dict(),
+        },
     )
 
 

@@ -100,6 +100,13 @@ class Recipe:
             varies=self.is_drawn,
         )
 
+    @property
+    def loads(self) -> tuple[float, float]:
+        """The least and the greatest load of many problems."""
+        chosen = scenario(self.scenario, **self.settings)
+        fixed = chosen.number("load")
+        return (fixed, fixed) if fixed else (chosen.number("load_low"), chosen.number("load_high"))
+
     def problem_setup(self, index: int, split: str = "train", **changes: object) -> Setup:
         """The stream of one of many problems, as its graph says; ``changes`` are settings of the scenario."""
         case = scenario(self.scenario, **{**self.settings, **changes}).stream(split, index)
