@@ -180,7 +180,7 @@ class _Safe:
 
     def __init__(self, guard: Guard, problem: Problem, stream: Stream, state: State) -> None:
         self._guard, self._stream, self._state = guard, stream, state
-        self._rule = safe_dispatcher(problem).rule(problem, stream, state.seed)
+        self._rule = safe_dispatcher(problem, guard).rule(problem, stream, state.seed)
 
     def act(self, observation: Floats32, actions: Ints, waits: bool, done: Bools, count: Ints) -> bool:
         """Decide in all environments, some by the rule; False, and nothing is done, where none needs it."""
