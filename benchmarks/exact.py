@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from benchmarks._shops import SHOPS, compare
 from weft import catalog
 from weft.io.clusters import builtin_cluster
 from weft.model.cluster import Cluster
@@ -65,7 +67,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--graphs", type=int, default=len(GRAPHS), help="how many of the graphs")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shops", action="store_true", help="job shops beside the textbook's model instead")
+    parser.add_argument("--instances", nargs="+", choices=SHOPS, default=SHOPS, help="which job shops")
+    parser.add_argument("--data", type=Path, help="folder of their text files, where no package has them")
+    parser.add_argument("--limit", type=float, default=30.0, help="seconds per job shop and side")
+    parser.add_argument("--repeat", type=int, default=1, help="seeds per job shop and side")
     options = parser.parse_args(arguments)
+    if options.shops:
+        return compare(list(options.instances), options.data, options.limit, options.workers, options.repeat)
     Exact().plan(draw_problem(*GRAPHS[0], 1.0, options.seed), limit=Limit(effort=1))  # compiles, once
     print(f"{'graph':<16} {'ccr':>4} {'proven':>8} {'s':>6} " + " ".join(f"{name:>9}" for name in PLANNERS))
     rows = []

@@ -229,7 +229,7 @@ def test_bench_record_drops_a_line_cut_off(weft: Weft, tmp_path: Path) -> None:
 RECORDS = [
     ("notes without an end", "rows.jsonl:1: expected a JSON object"),
     (
-        '{"schema": "weft/bench-rows/1", "bench": "taillard", "scheduler": "cpop"}\n',
+        '{"schema": "weft/bench-rows/2", "bench": "taillard", "scheduler": "cpop"}\n',
         "expected 'heft', got 'cpop'",
     ),
     ("HEAD\n{}\n", "rows.jsonl:2: expected a row of weft bench --out"),

@@ -44,7 +44,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "rich": ("cli/", "evaluation/gantt"),
     "pydantic": ("io/", "service/"),
     "matplotlib": ("evaluation/",),
-    "ortools": ("schedulers/exact.py",),
+    "ortools": ("schedulers/cpsat.py",),
     "onnx": ("io/onnx_graph.py",),
     "torch": ("policies/", "training/"),
     "gymnasium": ("sim/adapters.py",),

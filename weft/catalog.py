@@ -301,7 +301,8 @@ class Result:
     """Wall time of planning, compilation excluded."""
     seed: int
     is_repeatable: bool
-    """Whether the same seed gives the same schedule (not so under a wall-time budget)."""
+    """Whether the same seed gives the same schedule: not under a wall-time budget, nor where the
+    wall clock cut a search short that had an effort."""
     note: str = ""
     """What the scheduler has to say, e.g. which member of a portfolio won."""
 
@@ -363,7 +364,8 @@ def schedule(
     started = time.perf_counter()
     plan = chosen.plan(problem, seed=seed, limit=limit)
     seconds = time.perf_counter() - started
-    return Result(scheduler, plan, seconds, seed, limit.is_repeatable, getattr(chosen, "note", ""))
+    is_repeatable = limit.is_repeatable and not getattr(chosen, "is_cut", False)
+    return Result(scheduler, plan, seconds, seed, is_repeatable, getattr(chosen, "note", ""))
 
 
 def _refuse_other(problem: object) -> None:

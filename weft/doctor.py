@@ -28,6 +28,8 @@ EXTRAS = {
     "train": ("torch", "training learned schedulers"),
 }
 """Extra -> the package that tells whether it is there, and what it is for."""
+OLDEST = {"ortools": (9, 15)}
+"""Package -> the oldest version that will do, where an older one is refused."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,15 @@ class Extra:
     purpose: str
 
     @property
+    def is_old(self) -> bool:
+        """Whether it is there, but too old to be used."""
+        oldest = OLDEST.get(self.package)
+        return bool(oldest and self.version) and _release(str(self.version)) < (oldest or ())
+
+    @property
     def install(self) -> str:
-        """The pip line that adds it."""
-        return f"pip install 'weft[{self.name}]'"
+        """The pip line that adds it, or a newer version of it."""
+        return f"pip install {'-U ' if self.is_old else ''}'weft[{self.name}]'"
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,10 @@ class Machine:
     memory: float
     """Bytes of main memory; 0: unknown."""
     gpus: tuple[Gpu, ...]
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def version_of(package: str) -> str | None:

@@ -67,7 +67,7 @@ def test_auto_bound_without_copies_does_not_bind_a_schedule_with_them(fork_probl
 def test_auto_says_who_won_and_what_was_tried():
     auto = Auto()
     auto.plan(suite("taillard").instance("ta01").problem, limit=Limit(effort=200))
-    assert auto.note.startswith("won by tabu; tried rules and list planners, tabu")
+    assert auto.note == "won by exact; tried rules and list planners, tabu, exact"
 
 
 def test_auto_repeats_in_another_process():
@@ -118,7 +118,7 @@ def test_auto_does_with_an_ortools_that_does_not_load(
     def fail(name: str) -> None:
         raise broken
 
-    monkeypatch.setattr("weft.schedulers.exact.importlib", SimpleNamespace(import_module=fail))
+    monkeypatch.setattr("weft.schedulers.cpsat.importlib", SimpleNamespace(import_module=fail))
     assert validate(Auto().plan(fork_problem, limit=Limit(effort=20))) == ()
     reason = Exact().supports(fork_problem)
     assert reason is not None and "does not load" in reason

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from schedulers.test_brute_force import brute_force
 from strategies import make_cluster, make_graph, with_needs
 
-from weft import catalog
+from weft import catalog, doctor
 from weft.errors import InfeasibleError, InputError, MissingExtra
 from weft.io.clusters import builtin_cluster
 from weft.io.jssp import job_shop_problem
+from weft.io.schedules import schedule_document
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate, tpch_cluster, tpch_like
 from weft.model.graph import Ints, TaskGraph
@@ -21,9 +24,11 @@ from weft.model.problem import Job, Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.base import Limit
-from weft.schedulers.exact import MOST_CHOICES, Exact, Program
+from weft.schedulers.cpsat import OLDEST, Program
+from weft.schedulers.exact import MOST_CHOICES, Exact
 from weft.schedulers.listing import Heft, ListPlanner, Random
 from weft.schedulers.tabu import Tabu
+from weft.schedulers.ticks import Case
 
 FT06 = (
     "2 1 0 3 1 6 3 7 5 3 4 6",
@@ -117,6 +122,14 @@ def test_exact_solves_a_job_shop():
     assert (schedule.makespan, schedule.bound.value, exact.is_proven) == (55.0, 55.0, True)
 
 
+def test_exact_model_of_a_job_shop_is_the_disjunctive_one():
+    problem = job_shop_problem(*tables(4, 3), "shop")
+    program = Program(Case(problem, Heft().plan(problem), True))
+    assert not any(constraint.enforcement_literal for constraint in program.model.proto.constraints)
+    starts_makespan_and_one = problem.num_tasks + 2
+    assert len(program.model.proto.variables) == starts_makespan_and_one
+
+
 def test_exact_joins_equal_devices_without_transfers():
     cluster = Cluster.uniform((CPU,), (10,))
     exact = Exact()
@@ -153,6 +166,30 @@ def test_exact_repeats_with_an_effort():
     for column in ("task", "device", "start", "finish"):
         assert getattr(first, column).tobytes() == getattr(second, column).tobytes()
     assert first.lower_bounds == second.lower_bounds
+
+
+def test_exact_cut_by_the_wall_clock_does_not_say_that_it_repeats(monkeypatch: pytest.MonkeyPatch):
+    problem = job_shop_problem(*tables(15, 15), "shop")
+    monkeypatch.setattr("weft.schedulers.exact.GUARD", 1e-3)
+    for name in ("exact", "auto"):
+        result = catalog.schedule(problem, name, effort=2_000)
+        assert not result.is_repeatable
+        assert "cut by the wall clock" in result.note
+        assert schedule_document(result)["repeatable"] is False
+        assert validate(result.schedule) == ()
+
+
+def test_exact_that_spends_its_effort_says_that_it_repeats():
+    problem, exact = job_shop_problem(*tables(15, 15), "shop"), Exact()
+    exact.plan(problem, limit=Limit(effort=5))
+    assert not exact.is_cut and not exact.is_proven
+    assert "wall clock" not in exact.note
+
+
+def test_exact_under_a_budget_is_not_cut():
+    exact = Exact()
+    exact.plan(job_shop_problem(*tables(15, 15), "shop"), limit=Limit(budget=0.2))
+    assert not exact.is_cut
 
 
 def test_exact_is_never_worse_than_its_start():
@@ -241,6 +278,30 @@ def test_exact_without_ortools_names_the_extra(monkeypatch: pytest.MonkeyPatch, 
     assert "weft[solve]" in str(Exact().supports(fork_problem))
     with pytest.raises(MissingExtra, match=r"weft\[solve\]"):
         Exact().plan(fork_problem)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_fine"), [("9.12.4544", False), ("9.15.6755", True), ("10.0.1", True)]
+)
+def test_exact_refuses_an_old_ortools(
+    version: str, is_fine: bool, monkeypatch: pytest.MonkeyPatch, fork_problem: Problem
+):
+    monkeypatch.setattr("ortools.__version__", version)
+    reason = Exact().supports(fork_problem)
+    assert is_fine if reason is None else f"ortools 9.15 or newer, found {version}: pip install -U" in reason
+
+
+def test_exact_oldest_ortools_is_the_one_of_the_extra_and_the_doctor():
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    (wanted,) = tomllib.loads(text)["project"]["optional-dependencies"]["solve"]
+    assert wanted == "ortools>=" + ".".join(map(str, OLDEST))
+    assert doctor.OLDEST["ortools"] == OLDEST
+
+
+def test_doctor_says_that_an_extra_is_too_old():
+    old, new = (doctor.Extra("solve", "ortools", version, "") for version in ("9.12.4544", "9.15.1"))
+    assert (old.is_old, old.install) == (True, "pip install -U 'weft[solve]'")
+    assert (new.is_old, new.install) == (False, "pip install 'weft[solve]'")
 
 
 def test_exact_refuses_batches():

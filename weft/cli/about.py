@@ -11,7 +11,7 @@ from weft.cli import options as opt
 from weft.cli import output
 
 if TYPE_CHECKING:
-    from weft.doctor import KernelCache
+    from weft.doctor import Extra, KernelCache
 
 
 def schedulers(as_json: opt.Json = False) -> None:
@@ -54,7 +54,10 @@ def doctor(
     if as_json:
         fields = {
             "versions": diagnosis.versions(),
-            "extras": [asdict(extra) | {"install": extra.install} for extra in diagnosis.extras()],
+            "extras": [
+                asdict(extra) | {"old": extra.is_old, "install": extra.install}
+                for extra in diagnosis.extras()
+            ],
             "cache": asdict(cache) | {"folder": str(cache.folder), "compiled": cache.num_compiled > 0},
             "cpus": diagnosis.num_cpus(),
             "threads": diagnosis.threads(),
@@ -79,12 +82,18 @@ def _show_versions() -> None:
         table.add_row(name, version or "missing", "")
     extras = diagnosis.extras()
     for extra in extras:
-        table.add_row(extra.package, extra.version or f"not installed: {extra.install}", extra.purpose)
+        table.add_row(extra.package, _state(extra), extra.purpose)
     output.show(table)
-    missing = next((extra.name for extra in extras if extra.version is None), None)
+    missing = next((extra.name for extra in extras if extra.version is None or extra.is_old), None)
     if missing is not None:
         output.say(f"in a checkout: '.[{missing}]' in place of 'weft[{missing}]'")
     output.say("")
+
+
+def _state(extra: Extra) -> str:
+    if extra.version is None:
+        return f"not installed: {extra.install}"
+    return f"{extra.version}, too old: {extra.install}" if extra.is_old else extra.version
 
 
 def _describe(cache: KernelCache) -> str:

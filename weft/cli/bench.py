@@ -34,12 +34,13 @@ BEST_KNOWN, LOWER_BOUND = "best known", "lower bound"
 PREFERRED = {"tpch": ("cp-wait", "heft"), "onnx": ("cp", "heft")}
 JOB_SHOP = ("mwkr", "heft")
 """The default scheduler is the first of these there is."""
-SCHEMA = "weft/bench-rows/1"
+SCHEMA = "weft/bench-rows/2"
 PLAIN: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "float": (int, float),
     "float | None": (int, float, type(None)),
     "bool | None": (bool, type(None)),
+    "bool": (bool,),
 }
 """What JSON gives for the types of a row."""
 
@@ -58,6 +59,8 @@ class Row:
     seconds: float
     valid: bool | None
     """What the validator said; None: left out of the sample."""
+    repeatable: bool
+    """Whether the same seed gives the same schedule."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,7 @@ def _measure(suite: Suite, instance: Instance, settings: Settings, check: str, i
         gap_to=LOWER_BOUND if published is None else BEST_KNOWN,
         seconds=made.seconds,
         valid=_verdict(plan, check, settings.seed, index),
+        repeatable=made.is_repeatable,
     )
 
 
@@ -251,7 +255,7 @@ def result(rows: Sequence[Row], settings: Settings) -> dict[str, object]:
         "seconds": sum(row.seconds for row in rows),
         "checked": len(asked),
         "valid": all(asked) if asked else None,
-        "repeatable": settings.budget is None,
+        "repeatable": all(row.repeatable for row in rows),
         "rows": [asdict(row) for row in rows],
     }
 
@@ -346,8 +350,10 @@ def _show(rows: Sequence[Row], settings: Settings) -> None:
     bad = [row.instance for row in rows if row.valid is False]
     if bad:
         output.say(f"NOT VALID: {output.safe(', '.join(bad))}")
-    if settings.budget is not None:
-        output.say("planned under a wall-time budget: not repeatable, see --effort")
+    ended = sum(not row.repeatable for row in rows)
+    if ended:
+        where = output.count(ended, "instance")
+        output.say(f"the wall clock ended the search on {where}: not repeatable, see --effort")
 
 
 def _tables(rows: Sequence[Row], settings: Settings) -> Iterator[Table]:

@@ -132,7 +132,7 @@ def summary(result: Result, valid: bool) -> str:
     if result.note:
         rows.append(f"  note         {output.safe(result.note)}")
     if not result.is_repeatable:
-        rows.append("  note         planned under a wall-time budget: not repeatable, see --effort")
+        rows.append("  note         the wall clock ended the search: not repeatable, see --effort")
     return "\n".join(rows)
 
 

@@ -56,6 +56,8 @@ class Auto:
     def __init__(self, *learned: Planner) -> None:
         self.learned = learned
         self.note = ""
+        self.is_cut = False
+        """Whether the wall clock ended a member that an effort was to end."""
 
     def supports(self, problem: Problem) -> str | None:
         """None, or why no planner can act on the problem."""
@@ -63,7 +65,7 @@ class Auto:
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
         """Cheap plans, then search, then proof; stops early when the bound is met."""
-        limit = limit or Limit(effort=DEFAULT_EFFORT)
+        limit, self.is_cut = limit or Limit(effort=DEFAULT_EFFORT), False
         if limit.is_repeatable and limit.effort is None:
             limit = replace(limit, effort=DEFAULT_EFFORT)
         best, plain = self._cheap(problem, limit)
@@ -83,7 +85,8 @@ class Auto:
             bounds |= {bound.method: bound for bound in plan.lower_bounds}
             best, plain = _better(best, plain, Found(member, plan))
             tried.append(member)
-        self.note = f"won by {best.member}; tried {', '.join(tried)}"
+        cut = "; exact was cut by the wall clock before its effort was spent" if self.is_cut else ""
+        self.note = f"won by {best.member}; tried {', '.join(tried)}{cut}"
         return replace(best.schedule, lower_bounds=tuple(bounds.values()))
 
     def _run(self, member: str, problem: Problem, plain: Found, seed: int, limit: Limit) -> Schedule:
@@ -95,7 +98,9 @@ class Auto:
             return Tabu().plan(problem, seed=seed, limit=limit)
         if member == "exact":
             exact = Exact(start=plain.schedule, deadlines=False)
-            return exact.plan(problem, seed=seed, limit=limit)
+            plan = exact.plan(problem, seed=seed, limit=limit)
+            self.is_cut = exact.is_cut
+            return plan
         return Search(plain.schedule if is_learned else None).plan(problem, seed=seed, limit=limit)
 
     def _drawn(self, problem: Problem, seed: int, limit: Limit, best: Found) -> Iterator[Found]:

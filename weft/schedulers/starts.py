@@ -9,8 +9,8 @@ from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, Planner
 from weft.schedulers.listing import Cpop, Heft, Lookahead, MinMin, Peft, Perturbed
 
-FIRST_EFFORT, FIRST_SHARE = 1_064, 0.1
-"""What the planner of the caller may use: evaluations, or this share of the time."""
+FIRST_EFFORT, FIRST_SHARE, FIRST_SECONDS = 1_064, 0.1, 0.005
+"""What the planner of the caller may use: evaluations, or this share of the time, at most so long per task."""
 
 
 def cheap_plans(problem: Problem, first: Planner | None, seed: int, limit: Limit) -> list[Schedule]:
@@ -19,14 +19,14 @@ def cheap_plans(problem: Problem, first: Planner | None, seed: int, limit: Limit
     few = Limit(effort=min(Perturbed.effort, limit.effort or Perturbed.effort))
     plans = [planner.plan(problem, seed=seed, limit=few) for planner in planners]
     if first is not None and limit.left() > 0:
-        plans.append(_without_copies(problem, first, seed, _part(limit)))
+        plans.append(_without_copies(problem, first, seed, _part(problem, limit)))
     return plans
 
 
-def _part(limit: Limit) -> Limit:
+def _part(problem: Problem, limit: Limit) -> Limit:
     if limit.is_repeatable:
         return Limit(effort=min(FIRST_EFFORT, limit.effort or FIRST_EFFORT))
-    return Limit(budget=max(1e-3, FIRST_SHARE * limit.left()))
+    return Limit(budget=max(1e-3, min(FIRST_SHARE * limit.left(), FIRST_SECONDS * problem.num_tasks)))
 
 
 def _without_copies(problem: Problem, planner: Planner, seed: int, limit: Limit) -> Schedule:

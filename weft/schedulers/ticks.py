@@ -109,7 +109,11 @@ def _is_lane(a: Arrays, d: int) -> bool:
 
 
 class Case:
-    """A problem in ticks since the first release, with a horizon that some best schedule keeps."""
+    """A problem in ticks since the first release.
+
+    Some best schedule keeps the ``horizon``, the makespan of the start; any schedule without needless
+    waiting is over by ``latest``.
+    """
 
     def __init__(self, problem: Problem, start: Schedule, deadlines: bool) -> None:
         self.problem, self.a = problem, compile_problem(problem)
@@ -126,6 +130,7 @@ class Case:
         times = [values[values <= span] for values in (a.run, transfers, release, due)]
         self.grid = grid = choose_grid(np.unique(np.concatenate(times)), span)
         self.horizon = math.floor(span * grid.scale * (1 + 1e-12))
+        self.latest = max(self.horizon, math.ceil(_latest(a, release, transfers) * grid.scale))
         self.has_deadlines = bool((due < span).any())
         self.run = grid.ticks(a.run, span)  # (num_tasks, num_classes)
         self.lag = grid.ticks(transfers, span)  # (num_edges, num_groups, num_groups)
