@@ -13,8 +13,12 @@ from weft.errors import InputError
 from weft.evaluation.streams import chooser, run_policy, run_rule
 from weft.policies.checkpoint import load_policy
 from weft.policies.graph_forward import policy_of
+from weft.scenarios.splits import split_of
+from weft.sim.env import QueueEnv
 from weft.sim.many import ManyEnv
-from weft.training.graph_ppo import BestRules, GraphPPO, graph_card, graph_learner, judge
+from weft.sim.queue_rules import choose_all
+from weft.training.graph_ppo import TRIALS, BestRules, GraphPPO, graph_card, graph_learner, judge
+from weft.training.many_validation import SEEDS, ManyJudge
 from weft.training.recipes import read_recipe
 from weft.training.stream_run import train
 
@@ -122,3 +126,20 @@ def test_environments_that_do_not_divide_are_refused(tmp_path: Path):
 def test_layers_of_different_widths_are_refused(tmp_path: Path):
     with pytest.raises(InputError, match="hidden: expected equal widths for a graph net"):
         train(read_recipe("conditional-many", {**TINY, "hidden": [16, 8]}), tmp_path / "run")
+
+
+def test_validation_plays_policies_on_the_streams_of_the_rules():
+    """Issue 12: the streams were others than those of the rules, and keys of training seed 0."""
+    recipe = read_recipe("conditional-many", {**TINY, "rules": ["heavy-last-1"]})
+    judged, setup = ManyJudge(recipe), recipe.problem_setup(0, "validation", jobs=40)
+    env = QueueEnv(setup, TRIALS, staggered=False)
+    env.reset(SEEDS)
+    rule = catalog.dispatcher("heavy-last-1").rule(setup.problem, env.stream, SEEDS)
+    ended = np.full(TRIALS, np.nan)
+    while np.isnan(ended).any():
+        actions = np.zeros((TRIALS, len(env.stream.batch)), np.int64)
+        choose_all(rule, env.stream, env.state, actions)
+        env.step(actions)
+        ended = np.where(np.isnan(ended), env.ended, ended)
+    assert judged.best(recipe.rules)[0] == pytest.approx(ended.mean())
+    assert {split_of(seed)[0] for seed in SEEDS.tolist()} == {"validation"}

@@ -9,17 +9,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from weft import catalog
 from weft.model.graph import Floats
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.graph_forward import policy_of
 from weft.policies.learned import Policy
-from weft.sim.env import QueueEnv
-from weft.training.graph_ppo import TRIALS, judge
+from weft.scenarios.splits import seed_of
+from weft.sim.env import START, QueueEnv
+from weft.sim.events import COMPLETED, EXPIRED, SUM_JCT
+from weft.sim.queue_rules import run_episodes
+from weft.training.graph_ppo import TRIALS
 from weft.training.metrics import Metric
 from weft.training.recipes import Recipe
 
 PROBLEMS, JOBS = 16, 200
 """How much is played at most: problems, and jobs of each stream."""
+SEEDS = np.array([seed_of("validation", k) for k in range(TRIALS)], np.int64)
+"""Streams of every problem; no training seed has them."""
 
 
 class ManyJudge:
@@ -31,8 +37,8 @@ class ManyJudge:
             recipe.problem_setup(i, "validation", jobs=jobs) for i in range(min(PROBLEMS, recipe.problems))
         ]
         self.points = tuple(float(i) for i in range(len(setups)))
-        self._best = np.array([judge(setup, recipe.rules, 0).mean_jct for setup in setups])  # (num_problems,)
         self._envs = [QueueEnv(setup, TRIALS, staggered=False) for setup in setups]
+        self._best = np.array([_best_rule(recipe.rules, env) for env in self._envs])  # (num_problems,)
 
     def job_times(self, weights: Weights, card: Card) -> Floats:
         """Mean job time (num_problems,) of a policy that always takes its best choice."""
@@ -48,9 +54,22 @@ class ManyJudge:
         return {"envelope_percent": 100.0 * float(np.expm1(np.log(times / self._best).mean()))}
 
 
+def _best_rule(names: Sequence[str], env: QueueEnv) -> float:
+    """Least mean job time of these rules over the streams of one problem."""
+    problem = env.setup.problem
+    able = [rule for rule in map(catalog.dispatcher, names) if rule.supports(problem) is None]
+    means = []
+    for rule in able:
+        env.reset(SEEDS)
+        run_episodes(rule.rule(problem, env.stream, SEEDS), env.stream, env.state, START)
+        ended = env.state.count[:, COMPLETED] + env.state.count[:, EXPIRED]
+        means.append(float((env.state.total[:, SUM_JCT] / ended).mean()))
+    return min(means)
+
+
 def _played(policy: Policy, env: QueueEnv) -> float:
     """Mean job time of a policy over the streams of one problem."""
-    env.reset(np.arange(TRIALS))
+    env.reset(SEEDS)
     ended = np.full(env.num_envs, np.nan)
     while np.isnan(ended).any():
         env.step(policy.decide_batch(env.observation, env.mask))
