@@ -20,6 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from multiprocessing.connection import wait
+from pathlib import Path
 
 from weft import catalog
 from weft.errors import InputError, MissingExtra, WeftError
@@ -329,7 +330,7 @@ def as_it_happened(carried: Schedule) -> Schedule:
 
 
 def versions() -> dict[str, str]:
-    """Versions on which results may depend; ``kernels`` is a hash of their sources."""
+    """Versions on which results may depend; ``kernels`` and ``schedulers`` are hashes of sources."""
     from weft import __version__
     from weft.sim.jit import source_hash
 
@@ -337,10 +338,22 @@ def versions() -> dict[str, str]:
     return {
         "weft": __version__,
         "kernels": source_hash(),
+        "schedulers": _sources_hash(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         **packages,
     }
+
+
+def _sources_hash() -> str:
+    """Hash of all that decides besides kernels: a changed scheduler must not go on with another one's rows."""
+    found = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for folder in ("model", "schedulers", "policies"):
+        for path in sorted((root / folder).rglob("*.py")):
+            found.update(path.relative_to(root).as_posix().encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def _file_hash(name: str) -> str:

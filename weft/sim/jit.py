@@ -1,7 +1,8 @@
 """The one place that loads numba: sets the cache folder before it does.
 
 numba's cache watches only the file of a kernel itself, so a change in a helper module would keep
-running old code. The folder is therefore named by a hash of all kernel sources and versions.
+running old code. The folder is therefore named by a hash of all kernel sources and versions, and of
+nothing else: a change in a scheduler that makes no kernel compiles nothing again.
 """
 
 from __future__ import annotations
@@ -11,24 +12,38 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_FOLDERS = ("sim", "schedulers")
-_FILES = ("model/draws.py",)
-"""Constants that kernels are compiled with."""
+_ROOT = Path(__file__).resolve().parent.parent
+_DECORATED = re.compile(rb"^@(?:lean_)?(?:kernel|inlined)\b", re.MULTILINE)
+_IMPORTED = re.compile(rb"^from (weft\.[\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
+_CONSTANT = re.compile(rb"\b[A-Z][A-Z_0-9]*\b")
+
+
+def kernel_sources(root: Path = _ROOT) -> list[Path]:
+    """The files that make kernels, in whatever folder, and those whose constants they import: sorted."""
+    own = {path: path.read_bytes() for path in root.rglob("*.py")}
+    found: set[Path] = set()
+    left = [path for path, text in own.items() if _DECORATED.search(text)]
+    while left:
+        path = left.pop()
+        found.add(path)
+        modules = (module for module, names in _IMPORTED.findall(own[path]) if _CONSTANT.search(names))
+        paths = (root.parent / f"{module.decode().replace('.', '/')}.py" for module in modules)
+        left += [one for one in paths if one in own and one not in found]
+    return sorted(found)
 
 
 def source_hash() -> str:
-    """Hash of every module that may hold kernels, and of the versions that compile them."""
+    """Hash of every file that makes kernels, and of the versions that compile them."""
     digest = hashlib.sha256()
-    root = Path(__file__).resolve().parent.parent
-    paths = [path for folder in _FOLDERS for path in sorted((root / folder).glob("*.py"))]
-    for path in (*paths, *(root / name for name in _FILES)):
-        digest.update(path.name.encode())
+    for path in kernel_sources():
+        digest.update(path.relative_to(_ROOT).as_posix().encode())
         digest.update(path.read_bytes())
     for package in ("numba", "numpy", "llvmlite"):
         digest.update(importlib.metadata.version(package).encode())
