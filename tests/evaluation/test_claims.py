@@ -93,4 +93,4 @@ def test_claim_as_json_has_the_share_of_cells():
     shown = usual.to_dict()
     assert shown["better_cells_percent"] == 50.0 * usual.num_better
     assert len(shown["points"]) == 2  # type: ignore[arg-type]
-    assert [group.key for group in GROUPS] == ["usual", "envelope"]
+    assert [group.key for group in GROUPS] == ["usual", "envelope", "waiting"]

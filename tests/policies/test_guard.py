@@ -16,7 +16,7 @@ from weft.model.cluster import Cluster
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
 from weft.policies.checkpoint import Architecture, Card
-from weft.policies.guard import LOAD_SHARE, Guard, LoadGuard, fingerprint, guard_of, safe_dispatcher
+from weft.policies.guard import Guard, LoadGuard, fingerprint, guard_of, safe_dispatcher
 from weft.scenarios import scenario
 from weft.session import Session
 from weft.sim.env import setup_of
@@ -124,10 +124,11 @@ def trained_on(loads: object, folder: Path) -> str:
     return str(folder / card.name)
 
 
-def test_load_guard_leaves_a_margin_below_the_least_load():
-    low = np.log(LOAD_SHARE * 0.5)
+@pytest.mark.parametrize(("least", "low"), [(0.5, 0.1), (0.2, 0.1), (0.1, 0.05)])
+def test_load_guard_leaves_a_margin_below_the_least_load(least: float, low: float):
+    low = np.log(low)
     rows = np.array([[9.0, low + 0.01, 0.0], [9.0, low - 0.01, 0.0]], np.float32)
-    guard = LoadGuard((0.5, 0.95))
+    guard = LoadGuard((least, 0.95))
     assert guard.outside(rows).tolist() == [False, True]
     assert [guard.is_needed(row) for row in rows] == [False, True]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.catalog import BASELINES, ENVELOPE, chooser
+from weft.catalog import BASELINES, ENVELOPE, WAITING, chooser
 from weft.evaluation.evaluate import Evaluation, problem_means
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.model.graph import Floats
@@ -37,8 +37,9 @@ GROUPS = (
         "the envelope of heavy-last-1, -3 and -5",
         ENVELOPE,
     ),
+    Group("waiting", "the best of the plain rules that wait for free", WAITING),
 )
-"""The rules of the study, and those that know the devices."""
+"""The rules of the study, those that know the devices, and plain ones that may wait as a policy may."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Claim:
     """What can be said of one scheduler against one reference over all cells."""
 
     about: str
-    """``usual``, ``envelope``, ``specialist`` or ``estimate``."""
+    """``usual``, ``envelope``, ``waiting``, ``specialist`` or ``estimate``."""
     scheduler: str
     reference: str
     points: tuple[Point, ...]
