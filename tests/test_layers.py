@@ -15,18 +15,19 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 
 BELOW_SCHEDULERS = ("sim", "model", "errors")
 BELOW_POLICIES = ("schedulers", *BELOW_SCHEDULERS)
-BELOW_TRAINING = ("policies", "catalog", "scenarios", "session", "io", *BELOW_POLICIES)
+BELOW_TRAINING = ("policies", "catalog", "plugins", "scenarios", "session", "io", *BELOW_POLICIES)
 EVERYTHING = ("training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
     "__main__": ("cli",),
     "errors": (),
-    "catalog": ("errors",),
+    "catalog": ("plugins", "errors"),
+    "plugins": ("errors",),
     "model": ("errors",),
-    "io": ("model", "errors"),
-    "scenarios": ("model", "errors"),
+    "io": ("model", "plugins", "errors"),
+    "scenarios": ("model", "plugins", "errors"),
     "sim": ("model", "errors"),
-    "schedulers": BELOW_SCHEDULERS,
+    "schedulers": ("plugins", *BELOW_SCHEDULERS),
     "policies": BELOW_POLICIES,
     "session": ("catalog", "policies", "scenarios", *BELOW_POLICIES),
     "training": BELOW_TRAINING,

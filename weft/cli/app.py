@@ -28,6 +28,7 @@ from weft.cli import (
     train,
 )
 from weft.errors import INTERRUPTED, WeftError
+from weft.plugins import named_by_user
 
 BUG = 70
 
@@ -102,7 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(words: list[str], is_debug: bool) -> int:
     is_json = "--json" in words
     try:
-        code = app(args=words, prog_name="weft", standalone_mode=False)
+        with named_by_user(words):
+            code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
