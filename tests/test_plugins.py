@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tests" / "example_package"
 Run = Callable[..., tuple[int, str, str]]
 
+EDGES = "# edges\na 2.0\nb 3.0\na -> b\n"
 BROKEN = {
     "nothing.py:X": ("", "nothing.py: scheduler: expected a Python file, found none"),
     "own.py:Nope": ("class Mine: pass", "own.py: scheduler: no 'Nope' in it; there are Mine"),
@@ -192,6 +193,10 @@ def test_installed_package_is_listed_and_used(tmp_path: Path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"valid": true') == 2
+    (tmp_path / "a.edges").write_text(EDGES, "utf-8")
+    done = weft_with(folder, "convert", str(tmp_path / "a.edges"), str(tmp_path / "a.json"))
+    assert done.returncode == 0, done.stderr
+    assert weft.read_graph(tmp_path / "a.json").num_edges == 1
 
 
 def test_entry_point_with_the_name_of_a_builtin_is_refused(tmp_path: Path):
@@ -209,3 +214,18 @@ def test_builtin_names_scan_no_packages(monkeypatch: pytest.MonkeyPatch):
     assert (
         catalog.versions_of(["heft", "fifo", "fifo+wait", "plan:heft", "ppo", "mix.toml", "run@best"]) == {}
     )
+
+
+# -- formats of the command line -------------------------------------------------------------------
+
+
+def test_command_line_reads_a_format_of_ones_own(run: Run, tmp_path: Path):
+    (tmp_path / "a.edges").write_text(EDGES, "utf-8")
+    code, out, _ = run("--format", "mine.py:EdgeList", "schedule", "a.edges", "-c", "gpu-mix-8")
+    assert (code, "a: 2 tasks" in out) == (0, True)
+    words = ("evaluate", "a.edges", "pipeline.json", "-c", "gpu-mix-8", "-s", "heft,spt", "--workers", "2")
+    assert run("--format", "mine.py:EdgeList", *words)[0] == 0
+    code, _, err = run("schedule", "a.edges", "-c", "gpu-mix-8")
+    assert (code, "the content looks like none" in err) == (2, True)
+    code, _, err = run("--format", "mine.py:ByNumber", "schedule", "a.edges", "-c", "gpu-mix-8")
+    assert (code, "expected a file format, and ByNumber has no function 'detect'" in err) == (2, True)

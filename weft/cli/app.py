@@ -75,14 +75,24 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _common(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks; anywhere on the line, or WEFT_DEBUG=1.")
     ] = False,
+    format: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="FILE.py:NAME", help="Also read files of this format of yours."),
+    ] = None,
 ) -> None:
     """Options before the verb; ``main`` takes --debug off the line before they are parsed."""
+    if format:
+        from weft.io import formats
+
+        context.with_resource(formats.kept())
+        formats.register_code(format)
 
 
 def main(arguments: list[str] | None = None) -> int:
