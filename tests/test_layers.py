@@ -35,6 +35,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "execute": BELOW_TRAINING,
     "service": EVERYTHING,
     "doctor": EVERYTHING,
+    "testing": EVERYTHING,
     "cli": EVERYTHING,
 }
 """Part of weft -> the other parts it may import, at any place of a file."""
