@@ -122,8 +122,11 @@ def _is_scenario(name: str) -> bool:
     from weft import scenarios
     from weft.io.sources import read_bytes
     from weft.io.toml_files import parse_toml
+    from weft.plugins import is_code
     from weft.scenarios.recipes import is_recipe
 
+    if is_code(name):
+        return True
     if name in scenarios.recipe_names() or not Path(name).exists():
         return not Path(name).suffix or name in scenarios.recipe_names()
     return Path(name).suffix.lower() == ".toml" and is_recipe(parse_toml(read_bytes(name), name))
@@ -269,9 +272,9 @@ def _counting(text: str, unit: str = "rows") -> Iterator[Progress]:
 
 def scenarios(as_json: opt.Json = False) -> None:
     """List the scenarios, their settings and reference schedulers."""
-    from weft.scenarios import read_recipe, recipe_names
+    from weft.scenarios import offered_recipes, read_recipe, recipe_names
 
-    found = [read_recipe(name) for name in recipe_names()]
+    found = [*(read_recipe(name) for name in recipe_names()), *offered_recipes()]
     if as_json:
         rows = [recipe.to_dict() for recipe in found]
         output.emit(output.document("scenarios", None, {"scenarios": rows}))
