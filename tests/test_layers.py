@@ -15,13 +15,15 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 
 BELOW_SCHEDULERS = ("sim", "model", "errors")
 BELOW_POLICIES = ("schedulers", *BELOW_SCHEDULERS)
-BELOW_TRAINING = ("policies", "catalog", "plugins", "scenarios", "session", "io", *BELOW_POLICIES)
+BELOW_TRAINING = ("policies", "catalog", "offered", "plugins", "scenarios", "session", "io", *BELOW_POLICIES)
 EVERYTHING = ("training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
     "__main__": ("cli",),
     "errors": (),
-    "catalog": ("plugins", "errors"),
+    "catalog": ("plugins", "result", "errors"),
+    "offered": ("catalog", "plugins", "errors"),
+    "result": (),
     "plugins": ("errors",),
     "model": ("errors",),
     "io": ("model", "plugins", "errors"),

@@ -13,7 +13,7 @@ import pytest
 from example_package.weft_example import Forks, ManyForks
 
 import weft
-from weft import catalog, plugins
+from weft import catalog, offered, plugins
 from weft.cli import app
 from weft.scenarios import read_recipe, scenario
 
@@ -217,7 +217,7 @@ def test_builtin_names_scan_no_packages(monkeypatch: pytest.MonkeyPatch):
     catalog.task_dispatcher("fifo")
     catalog.dispatcher("fifo+wait")
     assert (
-        catalog.versions_of(["heft", "fifo", "fifo+wait", "plan:heft", "ppo", "mix.toml", "run@best"]) == {}
+        offered.versions_of(["heft", "fifo", "fifo+wait", "plan:heft", "ppo", "mix.toml", "run@best"]) == {}
     )
 
 

@@ -9,17 +9,19 @@ import difflib
 import importlib
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft import plugins
 from weft.errors import InputError, UnsupportedError
+from weft.result import Result as Result
+from weft.result import duration as duration
+from weft.result import quality as quality
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
-    from weft.model.schedule import Schedule
     from weft.policies.learned import Learned
     from weft.schedulers.base import Planner
     from weft.schedulers.dispatch import Dispatcher
@@ -224,42 +226,6 @@ def builtin_names() -> frozenset[str]:
     return frozenset((*PLANNERS, *DISPATCHERS, *POLICIES))
 
 
-def roles() -> dict[str, dict[str, Entry | Views]]:
-    """All names by role, with what installed packages offer; what cannot be used is listed with the reason."""
-    found: dict[str, dict[str, Entry | Views]] = {role: dict(entries) for role, entries in ROLES.items()}
-    for name, offer in plugins.offers(plugins.SCHEDULERS).items():
-        target = offer.points[0].value
-        try:
-            made = plugins.made(offer.load(builtin_names(), "scheduler"), name, "scheduler")
-        except InputError as error:
-            found.setdefault("refused", {})[name] = Entry("", str(error.message))
-            continue
-        summary = f"{_first_line(made)}(from {offer.origin})"
-        is_planner = callable(getattr(made, "plan", None))
-        entry = Entry(target, summary) if is_planner else Views(summary, tasks=target)
-        found["planner" if is_planner else "dispatcher"][name] = entry
-    return found
-
-
-def _first_line(found: object) -> str:
-    text = (type(found).__doc__ or "").strip().partition("\n")[0].rstrip(".")
-    return f"{text} " if text else ""
-
-
-def versions_of(names: Iterable[str]) -> dict[str, str]:
-    """For every scheduler that is not weft's: the hash of its file, or the version of its package."""
-    found = {}
-    for name in names:
-        bare = name.removeprefix(PLAN)
-        if plugins.is_code(bare) or not (_is_known(bare) or is_weights(bare) or bare.endswith(".toml")):
-            found[name] = plugins.version(plugins.SCHEDULERS, bare)
-    return {name: version for name, version in found.items() if version}
-
-
-def _is_known(name: str) -> bool:
-    return name.removesuffix(WAIT).removesuffix(SEARCH) in builtin_names()
-
-
 def _unknown(role: str, name: str, close: list[str]) -> InputError:
     """The error for a name nobody has; of a run that exists, only what comes after the @ is wrong."""
     run, _, which = name.removesuffix(SEARCH).rpartition("@")
@@ -368,50 +334,6 @@ def scheduler_for(name: str | Any, problem: Problem) -> Dispatcher | Learned | T
         found: Dispatcher | Learned | TaskDispatcher = name
         return found if _own().is_of_weft(name) else task_dispatcher(name)
     return chooser(name) if is_policy(name) else dispatcher_for(name, problem)
-
-
-@dataclass(frozen=True)
-class Result:
-    """A schedule and how it came about."""
-
-    scheduler: str
-    schedule: Schedule
-    seconds: float
-    """Wall time of planning, compilation excluded."""
-    seed: int
-    is_repeatable: bool
-    """Whether the same seed gives the same schedule: not under a wall-time budget, nor where the
-    wall clock cut a search short that had an effort."""
-    note: str = ""
-    """What the scheduler has to say, e.g. which member of a portfolio won."""
-
-    def __str__(self) -> str:
-        plan = self.schedule
-        return (
-            f"{self.scheduler}: makespan {plan.makespan:.6g} {plan.time_unit}, {quality(plan)}, "
-            f"planned in {duration(self.seconds)}"
-        )
-
-
-def quality(plan: Schedule) -> str:
-    """How far from the optimum a schedule may be, in words, and among which schedules."""
-    bound = plan.bound
-    among = "" if bound.copies else " among schedules without copies"
-    known = f"bound {bound.value:.6g} by {bound.method}"
-    if plan.gap_percent < 1e-7:
-        return f"optimal{among} ({known})"
-    if plan.gap_percent == float("inf"):
-        return "no lower bound above 0 is known"
-    most = f"at most {plan.gap_percent:.1f}" if plan.gap_percent >= 0.05 else "less than 0.1"
-    return f"{most} % above the optimum{among} ({known})"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (120.0, 1.0, "s")):
-        if seconds < limit:
-            return f"{seconds * scale:.3g} {unit}"
-    return f"{seconds / 60:.3g} min"
 
 
 def schedule(

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def schedulers(as_json: opt.Json = False) -> None:
     """List the schedulers and what each is good at."""
-    from weft.catalog import POLICIES, VARIANTS, roles
+    from weft.catalog import POLICIES, VARIANTS
+    from weft.offered import roles
 
     rows = [
         {"name": name, "role": role, "acts_on": entry.acts_on, "summary": entry.summary}

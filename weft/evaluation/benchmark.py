@@ -22,7 +22,7 @@ from functools import cache, cached_property, lru_cache
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from weft import catalog, plugins
+from weft import catalog, offered, plugins
 from weft.errors import InputError, MissingExtra, WeftError
 from weft.evaluation.job_streams import measure_jobs, warm_jobs
 from weft.evaluation.judging import digest, is_drawn_for_check, trace_hash
@@ -128,7 +128,7 @@ class Sweep:
         named: dict[str, object] = {"seed": recipe.seed, "cluster": recipe.cluster}
         if self.is_stream and not self.is_job_stream:
             named |= {"graph": recipe.graph, "policies": policy_hashes(self.schedulers)}
-        if others := catalog.versions_of(self.schedulers):
+        if others := offered.versions_of(self.schedulers):
             named["code"] = others
         return {
             "scenario": recipe.to_dict() | named,
