@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from weft.errors import InfeasibleError as InfeasibleError
     from weft.errors import InputError as InputError
     from weft.errors import WeftError as WeftError
+    from weft.evaluation.comparing import Comparison as Comparison
+    from weft.evaluation.comparing import compare as compare
     from weft.io.files import read_cluster as read_cluster
     from weft.io.files import read_graph as read_graph
     from weft.io.files import read_problem as read_problem
@@ -39,6 +41,8 @@ _HOME = {
     "InfeasibleError": "weft.errors",
     "InputError": "weft.errors",
     "WeftError": "weft.errors",
+    "Comparison": "weft.evaluation.comparing",
+    "compare": "weft.evaluation.comparing",
     "read_cluster": "weft.io.files",
     "read_graph": "weft.io.files",
     "read_problem": "weft.io.files",
