@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from weft.errors import InfeasibleError as InfeasibleError
     from weft.errors import InputError as InputError
     from weft.errors import WeftError as WeftError
+    from weft.evaluation.bench import Bench as Bench
+    from weft.evaluation.bench import bench as bench
     from weft.evaluation.comparing import Comparison as Comparison
     from weft.evaluation.comparing import compare as compare
     from weft.io.files import read_cluster as read_cluster
@@ -41,6 +43,8 @@ _HOME = {
     "InfeasibleError": "weft.errors",
     "InputError": "weft.errors",
     "WeftError": "weft.errors",
+    "Bench": "weft.evaluation.bench",
+    "bench": "weft.evaluation.bench",
     "Comparison": "weft.evaluation.comparing",
     "compare": "weft.evaluation.comparing",
     "read_cluster": "weft.io.files",

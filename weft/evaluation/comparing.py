@@ -140,10 +140,11 @@ def compare(
     loaded = [_loaded(one, cluster, ccr, copies, around) for one in several]
     asked = _Asked(names, seed, budget, effort, around)
     contests = tuple(_contest(file, problem, asked) for file, problem in loaded)
-    return Comparison(contests, tuple(map(_name, names)), seed)
+    return Comparison(contests, tuple(map(name_of, names)), seed)
 
 
-def _name(scheduler: Scheduler) -> str:
+def name_of(scheduler: Scheduler) -> str:
+    """What a planner is called in results."""
     return str(getattr(scheduler, "name", scheduler))
 
 
@@ -182,7 +183,7 @@ def _contest(file: str, problem: Problem, asked: _Asked) -> Contest:
         try:
             rows.append(_row(file, problem, scheduler, asked))
         except (UnsupportedError, MissingExtra) as error:
-            name = _name(scheduler)
+            name = name_of(scheduler)
             skipped.append(Skipped(file, name, error.message.removeprefix(f"{name}: ")))
     return Contest(file, problem, _judged(rows, _reference(problem, rows, asked)), tuple(skipped))
 
@@ -194,7 +195,7 @@ def _row(file: str, problem: Problem, scheduler: Scheduler, asked: _Asked) -> Ro
         is_valid = not validate(plan)
     return Row(
         file=file,
-        scheduler=_name(scheduler),
+        scheduler=name_of(scheduler),
         makespan=plan.makespan,
         lower_bound=bound.value,
         bound_by=bound.method,
@@ -209,7 +210,7 @@ def _row(file: str, problem: Problem, scheduler: Scheduler, asked: _Asked) -> Ro
 
 def _planned(problem: Problem, scheduler: Scheduler, asked: _Asked) -> catalog.Result:
     tasks = f"{problem.num_tasks} task{'' if problem.num_tasks == 1 else 's'}"
-    with asked.around(f"planning {tasks} with {_name(scheduler)}"):
+    with asked.around(f"planning {tasks} with {name_of(scheduler)}"):
         return catalog.schedule(problem, scheduler, seed=asked.seed, budget=asked.budget, effort=asked.effort)
 
 
