@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from weft.evaluation.bench import bench as bench
     from weft.evaluation.comparing import Comparison as Comparison
     from weft.evaluation.comparing import compare as compare
+    from weft.evaluation.evaluate import Evaluation as Evaluation
+    from weft.evaluation.sweeps import evaluate as evaluate
     from weft.io.files import read_cluster as read_cluster
     from weft.io.files import read_graph as read_graph
     from weft.io.files import read_problem as read_problem
@@ -47,6 +49,8 @@ _HOME = {
     "bench": "weft.evaluation.bench",
     "Comparison": "weft.evaluation.comparing",
     "compare": "weft.evaluation.comparing",
+    "Evaluation": "weft.evaluation.evaluate",
+    "evaluate": "weft.evaluation.sweeps",
     "read_cluster": "weft.io.files",
     "read_graph": "weft.io.files",
     "read_problem": "weft.io.files",

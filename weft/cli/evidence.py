@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +15,9 @@ import typer
 from weft.cli import options as opt
 from weft.cli import output
 from weft.cli.evidence_tables import say_who_broke, show_cell, show_envelopes, show_overall
-from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.evaluation.benchmark import Progress, Sweep
+    from weft.evaluation.benchmark import Progress
     from weft.evaluation.evaluate import Evaluation
     from weft.evaluation.statistics import Comparison
     from weft.scenarios import Scenario
@@ -76,16 +73,26 @@ def evaluate(
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
-    from weft.evaluation.evaluate import evaluate as run
-    from weft.evaluation.groups import expand, group_results
+    from weft.evaluation.sweeps import cells_of
+    from weft.evaluation.sweeps import evaluate as run
+    from weft.scenarios import parse_assignments
 
-    cells = _cells(what, settings or [], cluster)
+    cells = cells_of(what, parse_assignments(settings or []), cluster)
     _check_plot(plot, cells[0])
-    names, members = expand(tuple(opt.scheduler_names(schedulers)) or cells[0].schedulers)
-    asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
-    with _counting(output.count(asked.num_rows, "row")) as progress:
-        found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)
-    groups = group_results(found, members)
+    with _counting("rows") as progress:
+        found = run(
+            cells,
+            opt.scheduler_names(schedulers),
+            problems=problems,
+            seeds=range(seed, seed + seeds),
+            split=split,
+            effort=effort,
+            check=check,
+            baseline=baseline,
+            out=out,
+            workers=workers,
+            progress=progress,
+        )
     for name, number in found.fallbacks.items():
         output.note(
             f"weft: {number:,} decisions of {name} lay far outside what it was trained on: "
@@ -94,57 +101,14 @@ def evaluate(
     if plot is not None:
         _draw(found, plot)
     if as_json:
-        fields = _fields(found) | {"groups": [asdict(one) for one in groups]}
-        output.emit(output.document("evaluate", seed, fields))
+        output.emit(found.to_dict())
     else:
         _show(found, out, aggregates)
-        for one in groups:
+        for one in found.groups:
             output.say(str(one))
     if found.faults:
         _name_faults(found)
         raise typer.Exit(NOT_VALID)
-
-
-def _cells(what: list[str], assignments: list[str], cluster: str | None) -> tuple[Scenario, ...]:
-    """The scenario of a name or recipe file, or one made of workflow and problem files."""
-    from weft import scenarios
-
-    given = scenarios.parse_assignments(assignments)
-    if len(what) == 1 and _is_scenario(what[0]):
-        return scenarios.sweep(what[0], given, cluster)
-    for name in what:
-        if name in scenarios.recipe_names():
-            raise InputError(f"expected one scenario or several files, got {name!r} among others")
-    return scenarios.file_scenarios(what, given, cluster)
-
-
-def _is_scenario(name: str) -> bool:
-    from weft import scenarios
-    from weft.io.sources import read_bytes
-    from weft.io.toml_files import parse_toml
-    from weft.scenarios.recipes import is_recipe
-
-    if name in scenarios.recipe_names() or not Path(name).exists():
-        return not Path(name).suffix or name in scenarios.recipe_names()
-    return Path(name).suffix.lower() == ".toml" and is_recipe(parse_toml(read_bytes(name), name))
-
-
-def _sweep(
-    cells: tuple[Scenario, ...],
-    names: tuple[str, ...],
-    problems: int | None,
-    seeds: range,
-    split: str,
-    effort: int | None,
-    check: str,
-) -> Sweep:
-    from weft.evaluation.benchmark import Sweep
-
-    most = [count for cell in cells if (count := cell.count(split)) is not None]
-    count = min([cells[0].usual_problems, *most]) if problems is None else problems
-    if count == 0:
-        raise InputError(f"scenario {cells[0].name} has no {split} problems", field="split")
-    return Sweep(cells, names, count, tuple(seeds), split, effort, check)
 
 
 def _check_plot(plot: Path | None, cell: Scenario) -> None:
@@ -162,35 +126,9 @@ def _draw(found: Evaluation, plot: Path) -> None:
         figures.draw(found, plot)
         output.note(f"the figure is in {plot}")
         return
-    with _counting("streams for the figures", "streams") as progress:
+    with _counting("streams") as progress:
         drawn = stream_figures.draw_all(found, plot, progress)
     output.note(f"{output.count(len(drawn), 'figure')} in {plot}: {', '.join(path.name for path in drawn)}")
-
-
-def _fields(found: Evaluation) -> dict[str, object]:
-    from weft.evaluation.claims import claims
-    from weft.evaluation.overall import overall
-
-    rows = [
-        asdict(row) | {"devices": json.loads(row.devices or "null"), "seconds": found.seconds[row.key]}
-        for row in found.rows
-    ]
-    cells = [{"cell": cell.label, "settings": dict(cell.values)} for cell in found.sweep.cells]
-    return {
-        "scenario": found.sweep.cells[0].name,
-        "metric": found.metric,
-        "baseline": found.baseline,
-        "cells": cells,
-        "rows": rows,
-        "summary": [asdict(one) for one in found.summary],
-        "comparisons": [one.to_dict() for one in found.comparisons],
-        "claims": [one.to_dict() for one in claims(found)],
-        "envelopes": [asdict(one) for one in found.envelopes],
-        "aggregates": [asdict(one) for one in overall(found)],
-        "fallbacks": dict(found.fallbacks),
-        "breaches": {name: asdict(one) for name, one in found.breaches.items()},
-        "rows_hash": found.rows_hash,
-    }
 
 
 def _show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
@@ -244,7 +182,7 @@ def _name_faults(found: Evaluation) -> None:
 
 
 @contextmanager
-def _counting(text: str, unit: str = "rows") -> Iterator[Progress]:
+def _counting(unit: str) -> Iterator[Progress]:
     """A progress bar on a terminal, else a line every ten seconds."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -253,7 +191,7 @@ def _counting(text: str, unit: str = "rows") -> Iterator[Progress]:
         screen = Console(stderr=True, markup=False, emoji=False)
         columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=screen, transient=True) as bar:
-            task = bar.add_task(text, total=None)
+            task = bar.add_task(unit, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
         return
     last = time.monotonic()
