@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     from weft.model.problem import realise as realise
     from weft.model.schedule import Schedule as Schedule
     from weft.model.validate import validate as validate
+    from weft.scenarios import Scenario as Scenario
+    from weft.scenarios import scenario as scenario
     from weft.session import Session as Session
+    from weft.training.environments import make_env as make_env
+    from weft.training.train import Trained as Trained
+    from weft.training.train import train as train
 
 _HOME = {
     "Result": "weft.catalog",
@@ -66,7 +71,12 @@ _HOME = {
     "realise": "weft.model.problem",
     "Schedule": "weft.model.schedule",
     "validate": "weft.model.validate",
+    "Scenario": "weft.scenarios",
+    "scenario": "weft.scenarios",
     "Session": "weft.session",
+    "make_env": "weft.training.environments",
+    "Trained": "weft.training.train",
+    "train": "weft.training.train",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
