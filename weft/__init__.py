@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weft.errors import WeftError as WeftError
     from weft.evaluation.bench import Bench as Bench
     from weft.evaluation.bench import bench as bench
+    from weft.evaluation.charts import gantt as gantt
     from weft.evaluation.comparing import Comparison as Comparison
     from weft.evaluation.comparing import compare as compare
     from weft.evaluation.evaluate import Evaluation as Evaluation
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from weft.model.problem import realise as realise
     from weft.model.schedule import Schedule as Schedule
     from weft.model.validate import validate as validate
+    from weft.reporting import report as report
     from weft.scenarios import Scenario as Scenario
     from weft.scenarios import scenario as scenario
     from weft.session import Session as Session
@@ -52,6 +54,7 @@ _HOME = {
     "WeftError": "weft.errors",
     "Bench": "weft.evaluation.bench",
     "bench": "weft.evaluation.bench",
+    "gantt": "weft.evaluation.charts",
     "Comparison": "weft.evaluation.comparing",
     "compare": "weft.evaluation.comparing",
     "Evaluation": "weft.evaluation.evaluate",
@@ -71,6 +74,7 @@ _HOME = {
     "realise": "weft.model.problem",
     "Schedule": "weft.model.schedule",
     "validate": "weft.model.validate",
+    "report": "weft.reporting",
     "Scenario": "weft.scenarios",
     "scenario": "weft.scenarios",
     "Session": "weft.session",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from weft.cli import output
 
 if TYPE_CHECKING:
     from weft.catalog import Result
+    from weft.evaluation.charts import Gantt
     from weft.evaluation.comparing import Contest
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
@@ -89,7 +91,7 @@ def schedule(
     if out is not None:
         write_schedule(result, out, valid=valid)
     if gantt is not None:
-        draw(result, gantt)
+        draw({scheduler: result.schedule}, gantt)
     spread = None if noise is None else questions.under_noise(result.schedule, noise, seeds, seed)
     if as_json:
         document = schedule_document(result, valid=valid)
@@ -106,12 +108,14 @@ def schedule(
     output.next_command(f"weft compare {opt.again(file, cluster, ccr, copies, seed)}")
 
 
-def draw(result: Result, path: Path) -> None:
-    """Write the Gantt chart of a result."""
-    from weft.evaluation import gantt
+def draw(
+    plans: Mapping[str, Schedule], out: Path | None, width: int = 100, is_coloured: bool = False
+) -> Gantt:
+    """Draw schedules by their titles, saying so where a picture takes long."""
+    from weft.evaluation.charts import gantt
 
-    with output.progress(f"drawing {path}"):
-        gantt.draw(result.schedule, path, title=f"{result.schedule.problem.name}, {result.scheduler}")
+    with nullcontext() if out is None else output.progress(f"drawing {out}"):
+        return gantt(plans, out, width=width, markup=is_coloured)
 
 
 def summary(result: Result, valid: bool) -> str:
