@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,28 +61,10 @@ def bench(
     from weft.evaluation.bench import bench as run
 
     output.check_folder(out)
-    watch = _Watch()
-    try:
-        with opt.named("check", "instances", "groups"):
-            found = run(
-                name,
-                scheduler,
-                data=data,
-                instances=opt.split_names(instances),
-                groups=opt.split_names(groups),
-                seed=seed,
-                budget=opt.parse_duration(budget),
-                effort=opt.efforts(effort, samples),
-                check=check,
-                out=out,
-                on_look=watch,
-                around=output.progress,
-            )
-    except KeyboardInterrupt:
-        watch.show(out)
-        raise
-    used = {"--samples": samples, "--effort": effort, "--budget": budget}
-    opt.say_unused(found.settings.scheduler, used)
+    only: dict[str, Any] = {"instances": opt.split_names(instances), "groups": opt.split_names(groups)}
+    limit: dict[str, Any] = {"budget": opt.parse_duration(budget), "effort": opt.efforts(effort, samples)}
+    found = _watched(partial(run, name, scheduler, data=data, seed=seed, check=check, **only, **limit), out)
+    opt.say_unused(found.settings.scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
     if as_json:
         output.emit(found.to_dict())
     else:
@@ -89,6 +72,16 @@ def bench(
         output.next_command("weft schedulers")
     if any(row.valid is False for row in found.rows):
         raise typer.Exit(NOT_VALID)
+
+
+def _watched(measure: Callable[..., Bench], out: Path | None) -> Bench:
+    watch = _Watch()
+    try:
+        with opt.named("check", "instances", "groups"):
+            return measure(out=out, on_look=watch, around=output.progress)
+    except KeyboardInterrupt:
+        watch.show(out)
+        raise
 
 
 class _Watch:

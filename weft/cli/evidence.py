@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,6 +29,19 @@ NOT_VALID = 1
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; [a, b] or from:to:step sweeps it."),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw it: a .png or .svg; of a stream also a folder."),
+]
+Aggregates = Annotated[
+    bool,
+    typer.Option("--aggregates", help="Also print interquartile means, medians, chances, profiles."),
+]
+
 
 def evaluate(
     what: Annotated[
@@ -46,10 +59,7 @@ def evaluate(
     seed: Annotated[
         int, typer.Option("--seed", metavar="S", min=0, max=opt.MOST_SEED, help="The first of the seeds.")
     ] = 0,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting; [a, b] or from:to:step sweeps it."),
-    ] = None,
+    settings: Settings = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
@@ -62,14 +72,8 @@ def evaluate(
     split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",
     check: Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")] = "sample",
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw it: a .png or .svg; of a stream also a folder."),
-    ] = None,
-    aggregates: Annotated[
-        bool,
-        typer.Option("--aggregates", help="Also print interquartile means, medians, chances, profiles."),
-    ] = False,
+    plot: Plot = None,
+    aggregates: Aggregates = False,
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
@@ -79,25 +83,12 @@ def evaluate(
 
     cells = cells_of(what, parse_assignments(settings or []), cluster)
     _check_plot(plot, cells[0])
+    names, numbers = opt.scheduler_names(schedulers), range(seed, seed + seeds)
+    which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
+    how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
     with _counting("rows") as progress:
-        found = run(
-            cells,
-            opt.scheduler_names(schedulers),
-            problems=problems,
-            seeds=range(seed, seed + seeds),
-            split=split,
-            effort=effort,
-            check=check,
-            baseline=baseline,
-            out=out,
-            workers=workers,
-            progress=progress,
-        )
-    for name, number in found.fallbacks.items():
-        output.note(
-            f"weft: {number:,} decisions of {name} lay far outside what it was trained on: "
-            "a rule (heavy-last-1, or fifo+wait) made them"
-        )
+        found = run(cells, names, **which, **how, progress=progress)
+    _say_fallbacks(found)
     if plot is not None:
         _draw(found, plot)
     if as_json:
@@ -109,6 +100,14 @@ def evaluate(
     if found.faults:
         _name_faults(found)
         raise typer.Exit(NOT_VALID)
+
+
+def _say_fallbacks(found: Evaluation) -> None:
+    for name, number in found.fallbacks.items():
+        output.note(
+            f"weft: {number:,} decisions of {name} lay far outside what it was trained on: "
+            "a rule (heavy-last-1, or fifo+wait) made them"
+        )
 
 
 def _check_plot(plot: Path | None, cell: Scenario) -> None:

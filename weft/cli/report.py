@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -47,21 +47,17 @@ def report(
     from weft.reporting import report as run
 
     output.check_folder(out)
-    asked = {"baseline": baseline, "subject": subject, "instance": instance, "claims": claims, "title": title}
+    asked: dict[str, Any] = {
+        "baseline": baseline,
+        "subject": subject,
+        "instance": instance,
+        "claims": claims,
+        "title": title,
+    }
+    told: dict[str, Any] = {"command": _command(sources, asked, charts, out), "around": output.progress}
+    told["on_notice"] = lambda line: output.note(f"weft: {output.safe(line)}")
     with opt.named("out", "subject"):
-        found = run(
-            sources,
-            out,
-            title=title,
-            baseline=baseline,
-            subject=subject,
-            instance=instance,
-            claims=claims,
-            charts=charts,
-            command=_command(sources, asked, charts, out),
-            on_notice=lambda line: output.note(f"weft: {output.safe(line)}"),
-            around=output.progress,
-        )
+        found = run(sources, out, **asked, charts=charts, **told)
     if as_json:
         output.emit(found.to_dict())
     else:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,13 +16,26 @@ from weft.cli import output
 if TYPE_CHECKING:
     from weft.training.metrics import Row
     from weft.training.run import Progress
+    from weft.training.train import Trained
+
+RecipeName = Annotated[
+    str,
+    typer.Argument(metavar="RECIPE", show_default=False, help="A built-in recipe, or a TOML file."),
+]
+Seeds = Annotated[
+    str | None,
+    typer.Option("--seeds", metavar="1,2,3", help="Train once per seed, into RUN/seed-1, RUN/seed-2, ..."),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", metavar="N", min=1, help="Threads of a run; default: 1, of one-shot planners all."
+    ),
+]
 
 
 def train(
-    recipe: Annotated[
-        str,
-        typer.Argument(metavar="RECIPE", show_default=False, help="A built-in recipe, or a TOML file."),
-    ],
+    recipe: RecipeName,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; default runs/RECIPE."),
@@ -32,21 +45,11 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe or its scenario."),
     ] = None,
     seed: opt.Seed = 0,
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            "--seeds", metavar="1,2,3", help="Train once per seed, into RUN/seed-1, RUN/seed-2, ..."
-        ),
-    ] = None,
+    seeds: Seeds = None,
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", min=1, help="Processes, with --seeds.")
     ] = 1,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", metavar="N", min=1, help="Threads of a run; default: 1, of one-shot planners all."
-        ),
-    ] = None,
+    threads: Threads = None,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda.")] = "cpu",
     start: Annotated[
         str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to begin with.")
@@ -74,6 +77,7 @@ def train(
         _describe(chosen.to_dict(), seed, as_json)
         return
     numbers = parse_seeds(seeds) if seeds is not None and is_dispatcher else ()
+    way: dict[str, Any] = {"workers": workers, "threads": threads, "device": device, "start": start}
     several = f" with {output.count(len(numbers), 'seed')}" if numbers else ""
     with output.progress(f"training {chosen.name}{several}"):
         found = run(
@@ -82,22 +86,25 @@ def train(
             settings=changes,
             seed=seed,
             seeds=None if seeds is None else numbers,
-            workers=workers,
-            threads=threads,
-            device=device,
-            start=start,
             resume=resume,
             tensorboard=tensorboard,
             on_progress=_Reporter("samples", _reward) if is_dispatcher else _Reporter("schedules", _Above()),
             on_notice=output.note,
+            **way,
         )
+    _show(found, as_json)
+
+
+def _show(found: Trained, as_json: bool) -> None:
+    from weft.training.recipes import Recipe
+
     if as_json:
         output.emit(found.to_dict())
         return
     output.say(str(found))
-    if isinstance(chosen, Recipe):
+    if isinstance(found.recipe, Recipe):
         policy = found.run if found.is_group else f"{found.run}@best"
-        output.next_command(f"weft evaluate {chosen.scenario} -s {policy},heavy-last-1 --seeds 8")
+        output.next_command(f"weft evaluate {found.recipe.scenario} -s {policy},heavy-last-1 --seeds 8")
     else:
         output.next_command(f"weft schedule FILE --scheduler {found.run}@best --samples 64")
 
