@@ -105,8 +105,8 @@ def evaluate(
 def _say_fallbacks(found: Evaluation) -> None:
     for name, number in found.fallbacks.items():
         output.note(
-            f"weft: {number:,} decisions of {name} lay far outside what it was trained on: "
-            "a rule (heavy-last-1, or fifo+wait) made them"
+            f"weft: {number:,} decisions of {name} were left to a rule: "
+            "far outside what it was trained on, or where hardly anything arrives"
         )
 
 
