@@ -11,10 +11,11 @@ import argparse
 from collections.abc import Callable, Iterator
 from functools import reduce
 
-from benchmarks._blindness import Compared, queues, tasks
+from benchmarks._blindness import Compared, queues
 from weft import Session, catalog
 from weft.errors import UnsupportedError
 from weft.schedulers.replan import PlanDispatcher, can_join
+from weft.testing import blindness as tasks
 
 PLANS = ("plan:heft", "plan:peft", "plan:deft", "plan:min-min")
 """Planners as dispatchers: they plan around others, with copies, or each job alone."""

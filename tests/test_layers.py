@@ -15,18 +15,19 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 
 BELOW_SCHEDULERS = ("sim", "model", "errors")
 BELOW_POLICIES = ("schedulers", *BELOW_SCHEDULERS)
-BELOW_TRAINING = ("policies", "catalog", "scenarios", "session", "io", *BELOW_POLICIES)
+BELOW_TRAINING = ("policies", "catalog", "plugins", "scenarios", "session", "io", *BELOW_POLICIES)
 EVERYTHING = ("reporting", "training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
     "__main__": ("cli",),
     "errors": (),
-    "catalog": ("errors",),
+    "catalog": ("plugins", "errors"),
+    "plugins": ("errors",),
     "model": ("errors",),
-    "io": ("model", "errors"),
-    "scenarios": ("model", "errors"),
+    "io": ("model", "plugins", "errors"),
+    "scenarios": ("model", "plugins", "errors"),
     "sim": ("model", "errors"),
-    "schedulers": BELOW_SCHEDULERS,
+    "schedulers": ("plugins", *BELOW_SCHEDULERS),
     "policies": BELOW_POLICIES,
     "session": ("catalog", "policies", "scenarios", *BELOW_POLICIES),
     "training": BELOW_TRAINING,
@@ -35,6 +36,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "execute": BELOW_TRAINING,
     "service": EVERYTHING,
     "doctor": EVERYTHING,
+    "testing": EVERYTHING,
     "cli": EVERYTHING,
 }
 """Part of weft -> the other parts it may import, at any place of a file."""

@@ -9,11 +9,12 @@ import difflib
 import importlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft import plugins
 from weft.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -171,11 +172,15 @@ def is_weights(name: str) -> bool:
     return is_file or os.path.isfile(os.path.join(name, "best.json"))
 
 
-def planner(name: str) -> Planner:
+def planner(name: str | Any) -> Planner:
     """The planner of this name; a TOML file is a mix of rules, weights or a run plan in one shot.
 
-    ``RUN@best+search`` improves the best draw of these weights by search.
+    ``RUN@best+search`` improves the best draw of these weights by search. Anybody's object with ``name``
+    and ``plan`` will do in place of a name. Code by name (``mine.py:Mine``) is loaded only where the
+    command line names it (see ``weft.plugins``).
     """
+    if not isinstance(name, str):
+        return _own().as_planner(name)
     if name.endswith(".toml"):
         rules = importlib.import_module("weft.schedulers.rules")
         mixed: Planner = rules.Rule(rules.read_mix(name))
@@ -187,7 +192,10 @@ def planner(name: str) -> Planner:
         learned: Planner = (oneshot.OneShot if base == name else oneshot.OneShotSearch)(weights)
         return learned
     if name not in PLANNERS:
-        raise _unknown("planner", name, difflib.get_close_matches(name, PLANNERS, 1))
+        other = _outside(name)
+        if other is None:
+            raise _unknown("planner", name, difflib.get_close_matches(name, PLANNERS, 1))
+        return _own().as_planner(other)
     entry = PLANNERS[name]
     module, _, attribute = entry.target.partition(":")
     found: Planner = getattr(importlib.import_module(module), attribute)(*map(planner, entry.uses))
@@ -198,7 +206,58 @@ def is_limited(name: str) -> bool:
     """Whether a planner of this name goes on until its budget or effort is spent."""
     base = name.removesuffix(SEARCH)
     is_learned = policy_file(base) is not None or is_weights(base) or base == "oneshot"
-    return is_learned or (name in PLANNERS and PLANNERS[name].is_search)
+    is_search = PLANNERS[name].is_search if name in PLANNERS else not name.endswith(".toml")
+    return is_learned or is_search
+
+
+def _own() -> Any:
+    return importlib.import_module("weft.schedulers.own")
+
+
+def _outside(name: str) -> Any | None:
+    """What a name that is not built in stands for: code the user named, or an entry point; None: nothing."""
+    return plugins.find(plugins.SCHEDULERS, name, builtin_names(), "scheduler")
+
+
+def builtin_names() -> frozenset[str]:
+    """All names that are weft's own."""
+    return frozenset((*PLANNERS, *DISPATCHERS, *POLICIES))
+
+
+def roles() -> dict[str, dict[str, Entry | Views]]:
+    """All names by role, with what installed packages offer; what cannot be used is listed with the reason."""
+    found: dict[str, dict[str, Entry | Views]] = {role: dict(entries) for role, entries in ROLES.items()}
+    for name, offer in plugins.offers(plugins.SCHEDULERS).items():
+        target = offer.points[0].value
+        try:
+            made = plugins.made(offer.load(builtin_names(), "scheduler"), name, "scheduler")
+        except InputError as error:
+            found.setdefault("refused", {})[name] = Entry("", str(error.message))
+            continue
+        summary = f"{_first_line(made)}(from {offer.origin})"
+        is_planner = callable(getattr(made, "plan", None))
+        entry = Entry(target, summary) if is_planner else Views(summary, tasks=target)
+        found["planner" if is_planner else "dispatcher"][name] = entry
+    return found
+
+
+def _first_line(found: object) -> str:
+    text = (type(found).__doc__ or "").strip().partition("\n")[0].rstrip(".")
+    return f"{text} " if text else ""
+
+
+def versions_of(names: Iterable[str]) -> dict[str, str]:
+    """For every scheduler that is not weft's: the hash of its file, or the version of its package."""
+    found = {}
+    for name in names:
+        bare = name.removeprefix(PLAN)
+        if plugins.is_code(bare) or not (_is_known(bare) or is_weights(bare) or bare.endswith(".toml")):
+            found[name] = plugins.version(plugins.SCHEDULERS, bare)
+    return {name: version for name, version in found.items() if version}
+
+
+def _is_known(name: str) -> bool:
+    return name.removesuffix(WAIT).removesuffix(SEARCH) in builtin_names()
 
 
 def _unknown(role: str, name: str, close: list[str]) -> InputError:
@@ -211,16 +270,24 @@ def _unknown(role: str, name: str, close: list[str]) -> InputError:
 
 
 def dispatcher(name: str) -> Dispatcher:
-    """The dispatcher of this name for queues by kind; ``NAME+wait`` waits where ``NAME`` idles."""
+    """The dispatcher of this name for queues by kind; ``NAME+wait`` waits where ``NAME`` idles.
+
+    Only weft's own act there.
+    """
     base = name.removesuffix(WAIT)
     found: Dispatcher = _in_view(name, base, QUEUES)
     return found.waiting() if base != name else found
 
 
-def task_dispatcher(name: str) -> TaskDispatcher:
-    """The dispatcher of this name for single tasks; ``plan:NAME`` wraps a planner."""
+def task_dispatcher(name: str | Any) -> TaskDispatcher:
+    """The dispatcher of this name for single tasks; ``plan:NAME`` wraps a planner.
+
+    Anybody's object with ``name`` and ``decide`` will do in place of a name.
+    """
     found: TaskDispatcher
-    if name.startswith(PLAN):
+    if not isinstance(name, str):
+        found = _own().as_dispatcher(name)
+    elif name.startswith(PLAN):
         inner = planner(name.removeprefix(PLAN))
         found = importlib.import_module("weft.schedulers.replan").PlanDispatcher(name, inner)
     else:
@@ -250,6 +317,12 @@ def _in_view(name: str, base: str, view: str) -> Any:
     other = TASKS if view == QUEUES else QUEUES
     if _is_in(other, name):
         raise InputError(f"{name} acts on {_ACTS_ON[other]}, not on {_ACTS_ON[view]}", field="scheduler")
+    outside = _outside(name)
+    if outside is not None:
+        found = _own().as_dispatcher(outside)
+        if view == TASKS:
+            return found
+        raise InputError(f"{name} acts on {_ACTS_ON[TASKS]}, not on {_ACTS_ON[view]}", field="scheduler")
     close = difflib.get_close_matches(
         base.partition("+")[0], [one for one in DISPATCHERS if _is_in(view, one)], 1
     )
@@ -286,8 +359,14 @@ def chooser(name: str) -> Dispatcher | Learned:
     return learned
 
 
-def scheduler_for(name: str, problem: Problem) -> Dispatcher | Learned | TaskDispatcher:
-    """The policy of this name, or the dispatcher of this name in the view the problem needs."""
+def scheduler_for(name: str | Any, problem: Problem) -> Dispatcher | Learned | TaskDispatcher:
+    """The policy of this name, or the dispatcher of this name in the view the problem needs.
+
+    An object stands for itself; anybody's with ``name`` and ``decide`` acts on single tasks.
+    """
+    if not isinstance(name, str):
+        found: Dispatcher | Learned | TaskDispatcher = name
+        return found if _own().is_of_weft(name) else task_dispatcher(name)
     return chooser(name) if is_policy(name) else dispatcher_for(name, problem)
 
 
@@ -337,7 +416,7 @@ def duration(seconds: float) -> str:
 
 def schedule(
     problem: Problem,
-    scheduler: str = "heft",
+    scheduler: str | Any = "heft",
     *,
     seed: int = 0,
     budget: float | None = None,
@@ -347,6 +426,8 @@ def schedule(
 
     Parameters
     ----------
+    scheduler
+        Name of a planner, weights, a mix, or anybody's object with ``name`` and ``plan``.
     budget
         Wall seconds for planners that search; the result is then not repeatable.
     effort
@@ -356,16 +437,17 @@ def schedule(
 
     _refuse_other(problem)
     chosen = planner(scheduler)
+    name = scheduler if isinstance(scheduler, str) else chosen.name
     reason = chosen.supports(problem)
     if reason is not None:
-        raise UnsupportedError(f"{scheduler}: {reason}", field="scheduler")
+        raise UnsupportedError(f"{name}: {reason}", field="scheduler")
     _warm(scheduler)  # neither budget nor seconds are for compiling
     limit = Limit(budget, effort)
     started = time.perf_counter()
     plan = chosen.plan(problem, seed=seed, limit=limit)
     seconds = time.perf_counter() - started
     is_repeatable = limit.is_repeatable and not getattr(chosen, "is_cut", False)
-    return Result(scheduler, plan, seconds, seed, is_repeatable, getattr(chosen, "note", ""))
+    return Result(name, plan, seconds, seed, is_repeatable, getattr(chosen, "note", ""))
 
 
 def _refuse_other(problem: object) -> None:
@@ -378,11 +460,12 @@ def _refuse_other(problem: object) -> None:
         raise InputError(f"expected a weft.Problem, got {type(problem).__name__}{hint}", field="problem")
 
 
-_warmed: list[str] = []
+_warmed: list[str | type] = []
 
 
-def _warm(scheduler: str) -> None:
-    """Load or compile the kernels of a planner, once per process."""
-    if scheduler not in _warmed:
-        _warmed.append(scheduler)
+def _warm(scheduler: str | Any) -> None:
+    """Load or compile the kernels of a planner, once per process; objects of one class need the same."""
+    key = scheduler if isinstance(scheduler, str | type) else type(scheduler)
+    if key not in _warmed:
+        _warmed.append(key)
         importlib.import_module("weft.doctor").warm((scheduler,))

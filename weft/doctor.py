@@ -140,7 +140,7 @@ def num_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def warm(schedulers: tuple[str, ...] | None = None) -> tuple[str, ...]:
+def warm(schedulers: tuple[str | object, ...] | None = None) -> tuple[str, ...]:
     """Compile what these planners (default: all) need by planning a tiny graph; return who planned it.
 
     Planners that cannot act on it, or miss an optional package, are left out.
@@ -156,7 +156,7 @@ def warm(schedulers: tuple[str, ...] | None = None) -> tuple[str, ...]:
                 catalog.schedule(problem, name, effort=few)
             except InputError:
                 continue
-            done.append(name)
+            done.append(name if isinstance(name, str) else type(name).__qualname__)
     if "weft.policies.oneshot" in sys.modules:
         sys.modules["weft.policies.oneshot"].forget_fallbacks()
     return tuple(dict.fromkeys(done))

@@ -1,3 +1,3 @@
-"""Changing what is yet to come, and which earlier decisions differ."""
+"""Changing what is yet to come, and which earlier decisions differ; single tasks are in ``weft.testing``."""
 
-from benchmarks._blindness.compared import Compared as Compared
+from weft.testing.blindness import Compared as Compared

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._blindness.compared import Compared
 from weft import Session, catalog
 from weft.evaluation.drive import Driven, drive
 from weft.evaluation.stream_bounds import taken_edges
@@ -26,6 +25,7 @@ from weft.sim.events import NEXT_JOB, NOW, State, Stream, advance, apply_action
 from weft.sim.observe import num_features
 from weft.sim.queue_rules import choose
 from weft.sim.streams import compile_stream, edge_probabilities, new_state, num_branches
+from weft.testing.blindness import Compared
 
 JOBS = 60
 STREAMS: dict[str, dict[str, object]] = {"conditional": {"p_c": 0.5}, "conditional-many": {"load": 0.8}}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks import blindness
-from benchmarks._blindness import queues, tasks
+from benchmarks._blindness import queues
 from benchmarks.blindness import Compare, total
 from weft import catalog
 from weft.model.prices import class_prices, priced_work
@@ -15,6 +15,7 @@ from weft.model.problem import Problem
 from weft.schedulers.dispatch_tasks import RuleDispatcher
 from weft.sim.task_rules import BY_RATIO, LATE, TaskRule
 from weft.sim.tasks import TaskState
+from weft.testing import blindness as tasks
 
 STREAMS = 3
 CASES = list(blindness.cases())

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,15 +15,12 @@ from hypothesis import strategies as st
 from strategies import SEEDS, graphs, make_cluster, make_graph, problems, tie_free_problems
 
 from weft import catalog
-from weft.model.bounds import lower_bound
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
-from weft.model.problem import Job, Problem
-from weft.model.schedule import Schedule
-from weft.model.validate import validate
-from weft.schedulers.base import Limit
+from weft.model.problem import Problem
+from weft.schedulers.base import Planner
+from weft.testing import planners as checks
 
-EFFORT = 4
 TIES_BY_INDEX = {
     "random": "draws by index",
     "oneshot": "draws by index",
@@ -63,73 +59,37 @@ def holds(**strategies: st.SearchStrategy):
     return decorate
 
 
-def plan(name: str, problem: Problem, seed: int = 0) -> Schedule:
-    """Plan with a fresh planner; examples of problems it does not support are left out."""
+def able(name: str, problem: Problem) -> Planner:
+    """A fresh planner; examples of problems it does not support are left out."""
     planner = catalog.planner(name)
     if planner.supports(problem) is not None:
         reject()
-    return planner.plan(problem, seed=seed, limit=Limit(effort=EFFORT))
-
-
-def columns(schedule: Schedule) -> list[bytes]:
-    """Every column of a schedule, as bytes."""
-    names = ("task", "device", "start", "finish", "copy", "attempt", "batch", "outcome")
-    return [getattr(schedule, name).tobytes() for name in names]
-
-
-def doubled(problem: Problem) -> Problem:
-    """The problem with every time twice as long."""
-    cluster = problem.cluster.scaled_links(2.0)
-    classes = tuple(replace(c, times={k: 2.0 * t for k, t in c.times.items()}) for c in cluster.classes)
-    jobs = []
-    for job in problem.jobs:
-        graph = job.graph.replaced(work=2.0 * job.graph.work, times=2.0 * job.graph.times)
-        jobs.append(replace(job, graph=graph, release=2.0 * job.release))
-    return problem.replaced(jobs=jobs, cluster=cluster.replaced(classes=classes))
-
-
-def renumbered(graph: TaskGraph, place: np.ndarray) -> TaskGraph:
-    """The same graph with task i at index ``place[i]``."""
-    order = np.argsort(place)
-    return graph.replaced(
-        work=graph.work[order],
-        kind=graph.kind[order],
-        names=tuple(graph.names[i] for i in order),
-        sources=place[graph.sources],
-        targets=place[graph.targets],
-    )
+    return planner
 
 
 @EVERY
 @holds(problem=problems(), seed=st.integers(0, 3))
 def test_planner_schedule_is_valid_and_never_below_a_bound(name: str, problem: Problem, seed: int):
-    schedule = plan(name, problem, seed)
-    assert validate(schedule) == ()
-    assert schedule.makespan >= lower_bound(problem).value * (1 - 1e-9)
-    assert schedule.slr >= 1 - 1e-9
+    checks.check_valid(able(name, problem), problem, seed)
 
 
 @EVERY
 @holds(graph=graphs(), seed=SEEDS)
 def test_planner_on_one_device_takes_the_sum_of_run_times(name: str, graph: TaskGraph, seed: int):
     problem = Problem(graph, make_cluster(seed, 1, 1, "uniform", is_plain=True))
-    assert plan(name, problem).makespan == pytest.approx(problem.run_times.sum(), rel=1e-9)
+    checks.check_sum_on_one_device(able(name, problem), problem)
 
 
 @EVERY
 @holds(problem=problems())
 def test_planner_doubled_times_double_the_makespan(name: str, problem: Problem):
-    assert plan(name, doubled(problem)).makespan == 2.0 * plan(name, problem).makespan
+    checks.check_doubled_times(able(name, problem), problem)
 
 
 @EVERY
 @holds(problem=problems(), seed=st.integers(0, 3))
 def test_planner_repeats_with_the_seed_under_other_names(name: str, problem: Problem, seed: int):
-    jobs = [
-        replace(job, graph=job.graph.with_names([f"z{-i}" for i in range(job.graph.num_tasks)]))
-        for job in problem.jobs
-    ]
-    assert columns(plan(name, problem.replaced(jobs=jobs), seed)) == columns(plan(name, problem, seed))
+    checks.check_other_names(able(name, problem), problem, seed)
 
 
 @pytest.mark.parametrize(
@@ -137,49 +97,32 @@ def test_planner_repeats_with_the_seed_under_other_names(name: str, problem: Pro
 )
 @holds(problem=tie_free_problems(), seed=SEEDS)
 def test_planner_ignores_the_order_of_tasks_without_ties(name: str, problem: Problem, seed: int):
-    place = np.random.default_rng(seed).permutation(problem.num_tasks)
-    other = problem.replaced(jobs=[replace(problem.jobs[0], graph=renumbered(problem.graph, place))])
-    assert plan(name, other).makespan == pytest.approx(plan(name, problem).makespan, rel=1e-9)
+    checks.check_order_of_tasks(able(name, problem), problem, seed)
 
 
 @EVERY
 @holds(problem=tie_free_problems())
 def test_planner_neutral_fields_change_nothing(name: str, problem: Problem):
-    classes = tuple(replace(c, memory=64.0, capacity={"disk": 1.0}) for c in problem.cluster.classes)
-    graph = problem.graph.replaced(
-        memory=0.0, resources=("disk",), demands=np.zeros((problem.num_tasks, 1)), slots=1
-    )
-    job = Job(graph, eligible=tuple(c.name for c in classes), deadline=1e9, weight=2.0, owner="ada")
-    other = problem.replaced(jobs=[job], cluster=problem.cluster.replaced(classes=classes))
-    assert columns(plan(name, other)) == columns(plan(name, problem))
-
-
-BRANCHES = TaskGraph([1.0] * 3, [0, 0], [1, 2], probability=[0.5, 0.5], branch=[0, 0])
-REFUSED = {
-    "conditional": Problem(BRANCHES, PAIR),
-    "elastic": Problem(TaskGraph([1.0], curves=[[1.0, 2.0]], curve=[0]), PAIR),
-    "periodic": Problem(Job(TaskGraph([1.0]), period=3.0), PAIR),
-    "one-port": Problem(TaskGraph([1.0]), PAIR.replaced(one_port=True)),
-}
+    checks.check_neutral_fields(able(name, problem), problem)
 
 
 @EVERY
-@pytest.mark.parametrize("cause", REFUSED)
+@pytest.mark.parametrize("cause", checks.REFUSED)
 def test_planner_refuses_by_name_of_the_cause(name: str, cause: str):
-    reason = catalog.planner(name).supports(REFUSED[cause])
-    assert reason is not None
-    assert cause in reason
+    checks.check_refuses(catalog.planner(name), cause)
 
 
 @EVERY
 def test_planner_plans_nothing_for_no_tasks(name: str):
-    schedule = plan(name, Problem(TaskGraph(np.zeros(0)), PAIR))
+    problem = Problem(TaskGraph(np.zeros(0)), PAIR)
+    schedule = checks.planned(able(name, problem), problem)
     assert (len(schedule), schedule.makespan) == (0, 0.0)
 
 
 @EVERY
 def test_planner_plans_a_single_task(name: str):
-    schedule = plan(name, Problem(TaskGraph([3.0]), Cluster.uniform((CPU,), (1,))))
+    problem = Problem(TaskGraph([3.0]), Cluster.uniform((CPU,), (1,)))
+    schedule = checks.planned(able(name, problem), problem)
     assert (len(schedule), schedule.makespan) == (1, 3.0)
 
 
@@ -197,7 +140,7 @@ def digest() -> str:
     for name in catalog.PLANNERS:
         planner = catalog.planner(name)
         if planner.supports(problem) is None:
-            for column in columns(planner.plan(problem, limit=Limit(effort=EFFORT))):
+            for column in checks.columns(checks.planned(planner, problem)):
                 whole.update(column)
     return whole.hexdigest()
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def schedulers(as_json: opt.Json = False) -> None:
     """List the schedulers and what each is good at."""
-    from weft.catalog import POLICIES, ROLES, VARIANTS
+    from weft.catalog import POLICIES, VARIANTS, roles
 
     rows = [
         {"name": name, "role": role, "acts_on": entry.acts_on, "summary": entry.summary}
-        for role, entries in ROLES.items()
+        for role, entries in roles().items()
         for name, entry in entries.items()
     ]
     rows += [
@@ -31,7 +31,7 @@ def schedulers(as_json: opt.Json = False) -> None:
         output.emit(output.document("schedulers", None, {"schedulers": rows, "variants": VARIANTS}))
         return
     table = output.table(["name", "role", "acts on", "what it is good at"])
-    for role, entries in (*ROLES.items(), ("policy", POLICIES)):
+    for role, entries in (*roles().items(), ("policy", POLICIES)):
         for name, entry in entries.items():
             table.add_row(name, role, ", ".join(entry.acts_on), entry.summary)
     output.show(table)

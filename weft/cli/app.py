@@ -28,6 +28,7 @@ from weft.cli import (
     train,
 )
 from weft.errors import INTERRUPTED, WeftError
+from weft.plugins import named_by_user
 
 BUG = 70
 
@@ -74,14 +75,24 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _common(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks; anywhere on the line, or WEFT_DEBUG=1.")
     ] = False,
+    format: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="FILE.py:NAME", help="Also read files of this format of yours."),
+    ] = None,
 ) -> None:
     """Options before the verb; ``main`` takes --debug off the line before they are parsed."""
+    if format:
+        from weft.io import formats
+
+        context.with_resource(formats.kept())
+        formats.register_code(format)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -102,7 +113,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(words: list[str], is_debug: bool) -> int:
     is_json = "--json" in words
     try:
-        code = app(args=words, prog_name="weft", standalone_mode=False)
+        with named_by_user(words):
+            code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:

@@ -22,13 +22,14 @@ from functools import cache, cached_property, lru_cache
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from weft import catalog
+from weft import catalog, plugins
 from weft.errors import InputError, MissingExtra, WeftError
 from weft.evaluation.job_streams import measure_jobs, warm_jobs
 from weft.evaluation.judging import digest, is_drawn_for_check, trace_hash
 from weft.evaluation.store import Config, Key, Measured, Row, Store
 from weft.evaluation.streams import measure_stream, policy_hashes
 from weft.evaluation.streams import warm as warm_stream
+from weft.io import formats
 from weft.io.sources import read_bytes
 from weft.model.bounds import Bound
 from weft.model.cluster import Cluster, DeviceClass
@@ -127,6 +128,8 @@ class Sweep:
         named: dict[str, object] = {"seed": recipe.seed, "cluster": recipe.cluster}
         if self.is_stream and not self.is_job_stream:
             named |= {"graph": recipe.graph, "policies": policy_hashes(self.schedulers)}
+        if others := catalog.versions_of(self.schedulers):
+            named["code"] = others
         return {
             "scenario": recipe.to_dict() | named,
             "cells": {cell.label: dict(cell.values) for cell in self.cells},
@@ -209,7 +212,7 @@ def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
     for scheduler, warm in dict.fromkeys((unit.scheduler, _warm_of(unit)) for unit in units):
         warm(scheduler)  # compiled once, here, instead of by every worker
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_start_worker) as pool:
+    with ProcessPoolExecutor(workers, spawn, _start_worker, (plugins.allowed(), formats.named())) as pool:
         try:
             for future in as_completed([pool.submit(measure, unit) for unit in units]):
                 yield future.result()
@@ -226,8 +229,10 @@ def _warm_of(unit: Unit) -> Callable[[str], None]:
     return warm_stream if unit.scenario.is_stream else _warm
 
 
-def _start_worker() -> None:
-    """Die with the parent, and quietly when interrupted."""
+def _start_worker(code: tuple[str, ...], own_formats: tuple[str, ...]) -> None:
+    """Die with the parent, and quietly when interrupted; the user's code is the user's here too."""
+    plugins.allow(code)
+    formats.register_code(own_formats)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     if parent is not None:

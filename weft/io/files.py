@@ -11,7 +11,7 @@ import numpy as np
 from weft.errors import InputError
 from weft.io import clusters, dot, native, problems, stg, wfformat
 from weft.io.clusters import builtin_clusters as builtin_clusters
-from weft.io.formats import Loaded, find_format
+from weft.io.formats import Loaded, OwnFormat, find_format, own_formats
 from weft.io.json_files import dump_json
 from weft.io.schedules import read_schedule as read_schedule
 from weft.io.schedules import schedule_document as schedule_document
@@ -122,9 +122,14 @@ def _joined(loaded: Loaded, machines: Cluster | None, path: str | Path) -> Probl
 def write_graph(graph: TaskGraph, path: str | Path, format: str | None = None) -> tuple[str, ...]:
     """Write a graph and return the names of what the format could not hold.
 
-    ``format`` is one of ``GRAPH_FORMATS``; None: by suffix. A format that cannot hold branches
+    ``format`` is one of ``GRAPH_FORMATS`` or the name of another's format; None: by suffix. A format that cannot hold branches
     refuses a conditional graph, for without them it is another graph.
     """
+    own = _own_writer(path, format)
+    if own is not None:
+        with located(path):
+            write_bytes(own.dump(graph), path)
+        return ()
     chosen = format or _format_by_suffix(path)
     if chosen not in GRAPH_FORMATS:
         raise InputError(
@@ -138,6 +143,18 @@ def write_graph(graph: TaskGraph, path: str | Path, format: str | None = None) -
             )
         write_bytes(_graph_bytes(graph, chosen), path)
     return lost
+
+
+def _own_writer(path: str | Path, format: str | None) -> OwnFormat | None:
+    """The format that is not weft's to write with, by name or suffix; None: one of weft's."""
+    name = Path(path).name.lower()
+    known = tuple(suffix for suffixes in GRAPH_FORMATS.values() for suffix in suffixes)
+    if format in GRAPH_FORMATS or (format is None and name.endswith(known)):
+        return None
+    for form in own_formats():
+        if form.can_write and (form.name == format if format else name.endswith(form.suffixes or ("/",))):
+            return form
+    return None
 
 
 def _format_by_suffix(path: str | Path) -> str:

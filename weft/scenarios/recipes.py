@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
+from weft.plugins import refuse_code
 from weft.scenarios.settings import Setting, did_you_mean
 
 SCHEMA = "weft/scenario/1"
@@ -261,6 +262,8 @@ def _recipe(document: Document, origin: Path) -> Recipe:
     schedulers = tuple(_text(name, "schedulers") for name in document.get("schedulers", usual))
     if not schedulers:
         raise InputError("expected at least one scheduler", field="schedulers")
+    for name in schedulers:
+        refuse_code(name, "schedulers")
     return Recipe(
         document.get("name", origin.stem),
         generator,

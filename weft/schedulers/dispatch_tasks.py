@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from weft.model.graph import Floats
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.outages import Outage, extra_rows, moves_of, refuse_unfinished
+from weft.schedulers.own import as_dispatcher
 from weft.sim.arrays import compile_problem
 from weft.sim.jit import announce
 from weft.sim.planning import upward_rank
@@ -62,17 +63,21 @@ class TaskDispatcher(Protocol):
 
 
 def run_one(
-    dispatcher: TaskDispatcher,
+    dispatcher: Any,
     problem: Problem,
     world: Realisation,
     seed: int = 0,
     outages: Sequence[Outage] = (),
 ) -> Schedule:
-    """One problem carried out, while devices are away as the outages say."""
-    reason = dispatcher.supports(problem)
+    """One problem carried out, while devices are away as the outages say.
+
+    ``dispatcher`` is a ``TaskDispatcher``, or anybody's object with ``name`` and ``decide(view)``.
+    """
+    chosen = as_dispatcher(dispatcher)
+    reason = chosen.supports(problem)
     if reason is not None:
-        raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
-    return dispatcher.run_all([problem], [world], [seed], outages)[0]
+        raise UnsupportedError(f"{chosen.name}: {reason}", field="scheduler")
+    return chosen.run_all([problem], [world], [seed], outages)[0]
 
 
 def by_age(problem: Problem, seed: int) -> Floats:

@@ -38,7 +38,8 @@ class Session:
     problem
         One job that keeps arriving, or several that arrive once each; or a scenario's stream.
     scheduler
-        Name of a dispatcher or policy, weights file, run folder, ``plan:PLANNER``, or the object.
+        Name of a dispatcher or policy, weights file, run folder, ``plan:PLANNER``, or the object:
+        weft's, or anybody's with ``name`` and ``decide``.
     seed
         For schedulers that draw.
     rules
@@ -52,7 +53,7 @@ class Session:
     def __init__(
         self,
         problem: Problem | StreamCase,
-        scheduler: str | Scheduler = "fifo",
+        scheduler: str | Scheduler | Any = "fifo",
         *,
         seed: int = 0,
         rules: Rules | None = None,
@@ -62,7 +63,7 @@ class Session:
         refuse_arguments(problem, scheduler, seed)
         refuse_limits(max_attempts=max_attempts, max_losses=max_losses)
         case, problem = (problem, problem.problem) if isinstance(problem, StreamCase) else (None, problem)
-        chooser = catalog.scheduler_for(scheduler, problem) if isinstance(scheduler, str) else scheduler
+        chooser = catalog.scheduler_for(scheduler, problem)
         if case is not None:
             rules = rules or rules_of(case, chooser.sight if isinstance(chooser, Learned) else None)
         self.problem = problem
@@ -360,7 +361,7 @@ class Session:
         problem: Problem | StreamCase,
         snapshot: Mapping[str, Any],
         *,
-        scheduler: str | Scheduler | None = None,
+        scheduler: str | Scheduler | Any | None = None,
         rules: Rules | None = None,
     ) -> Session:
         """A session that goes on where the snapshot was taken, on the same problem.

@@ -15,6 +15,7 @@ from weft.errors import InputError, UnsupportedError
 from weft.model.graph import ALWAYS, Bools
 from weft.model.problem import Problem
 from weft.schedulers.dispatch_tasks import RuleDispatcher
+from weft.schedulers.own import Decider, OwnDispatcher
 from weft.schedulers.replan import PlanDispatcher, Plans, can_join
 from weft.session.messages import Name
 from weft.session.plain import arrayed, fingerprint, plain
@@ -30,14 +31,16 @@ from weft.sim.tasks import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
 _ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status")
 _LISTS = ("next_row", "before", "after")
 
+Dispatches = RuleDispatcher | PlanDispatcher | OwnDispatcher
+
 
 class TaskView:
-    """The jobs of one problem under a rule, or planned as they arrive."""
+    """The jobs of one problem under a rule or another's dispatcher, or planned as they arrive."""
 
     can_vacate = False
     num_fallbacks = 0
 
-    def __init__(self, problem: Problem, dispatcher: RuleDispatcher | PlanDispatcher, seed: int) -> None:
+    def __init__(self, problem: Problem, dispatcher: Dispatches, seed: int) -> None:
         is_plan = isinstance(dispatcher, PlanDispatcher)
         problem = _without_copies(problem) if is_plan else problem
         reason = _refuse_planner(dispatcher) or dispatcher.supports(problem)
@@ -50,9 +53,12 @@ class TaskView:
         self._s = new_task_state(self._w)
         self._plans: Plans | None = None
         self._prices: LivePrices | None = None
+        self._decider: Decider | None = None
+        self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros((0, 0)))  # starts nothing itself
         if isinstance(dispatcher, PlanDispatcher):
-            self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros((0, 0)))  # starts nothing itself
             self._plans = Plans(dispatcher, problem, self._w, self._f, self._s, seed)
+        elif isinstance(dispatcher, OwnDispatcher):
+            self._decider = dispatcher.decider(problem, seed)
         else:
             self._rule = dispatcher.rule([problem], self._s, [seed])
             self._prices = LivePrices(problem) if dispatcher.is_priced else None
@@ -169,6 +175,8 @@ class TaskView:
         else:
             self._make_room(int(self._s.num_rows[0] + self._s.num_ready[0]))
             decide_live(self._rule, self._w, self._f, self._s, 0)
+        if self._decider is not None:
+            self._decider.decide(self._w, self._f, self._s)
         if self._s.count[0, NUM_STARTED] == self._num_started:
             return []
         self._num_started = int(self._s.count[0, NUM_STARTED])
@@ -279,7 +287,7 @@ def _without_copies(problem: Problem) -> Problem:
     return problem.replaced(objective=replace(problem.objective, copies=False))
 
 
-def _refuse_planner(dispatcher: RuleDispatcher | PlanDispatcher) -> str | None:
+def _refuse_planner(dispatcher: Dispatches) -> str | None:
     if isinstance(dispatcher, PlanDispatcher) and not can_join(dispatcher.planner):
         return "it cannot plan around what runs already"
     return None

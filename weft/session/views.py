@@ -7,6 +7,7 @@ from weft.model.problem import Problem
 from weft.policies.learned import Learned
 from weft.schedulers.dispatch import Dispatcher
 from weft.schedulers.dispatch_tasks import RuleDispatcher, TaskDispatcher
+from weft.schedulers.own import OwnDispatcher
 from weft.schedulers.replan import PlanDispatcher
 from weft.session.queue_view import QueueView
 from weft.session.task_view import TaskView
@@ -17,9 +18,9 @@ Scheduler = Dispatcher | Learned | TaskDispatcher
 
 
 def view_of(problem: Problem, rules: Rules, scheduler: Scheduler, seed: int) -> View:
-    """The queue view for rules by kind and policies, the task view for rules by task and plans."""
+    """The queue view for rules by kind and policies, the task view for rules by task, plans and others' dispatchers."""
     if isinstance(scheduler, Dispatcher | Learned):
         return QueueView(problem, rules, scheduler, seed)
-    if isinstance(scheduler, RuleDispatcher | PlanDispatcher):
+    if isinstance(scheduler, RuleDispatcher | PlanDispatcher | OwnDispatcher):
         return TaskView(problem, scheduler, seed)
     raise UnsupportedError(f"{scheduler.name}: sessions take rules, policies and plans", field="scheduler")

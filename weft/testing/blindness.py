@@ -1,4 +1,6 @@
-"""The task view: what comes after a time T is changed, and starts before T are compared.
+"""Whether a dispatcher knows what is yet to come, in the task view.
+
+What comes after a time T is changed, and starts before T are compared.
 
 Known at T are the jobs that have arrived, the tasks that have ended with their run times and branches,
 and the devices that are away. Everything else changes: later jobs (graphs, sizes, arrivals, number), run
@@ -10,20 +12,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from benchmarks._blindness.compared import Compared
-from weft import Session
 from weft.evaluation.drive_tasks import drive_tasks
 from weft.model.graph import ALWAYS, Bools, Floats, TaskGraph
 from weft.model.problem import Job, Problem, Realisation, realise
 from weft.model.schedule import DONE, Schedule
 from weft.scenarios import scenario
-from weft.schedulers.dispatch_tasks import TaskDispatcher, run_one
+from weft.schedulers.dispatch_tasks import run_one
 from weft.schedulers.outages import Outage
+from weft.session import Session
 
 JOBS, TASKS, NOISE = 12, 15, 0.3
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two runs of one scheduler that know the same up to a time."""
+
+    decisions: int
+    """Decisions up to that time in the first run."""
+    differ: int
+    """Those that the second run did not make, or made in addition."""
+
+    def __add__(self, other: Compared) -> Compared:
+        return Compared(self.decisions + other.decisions, self.differ + other.differ)
 
 
 @dataclass(frozen=True)
@@ -39,15 +54,15 @@ Run = Callable[[World, int], Schedule]
 """Carries a world out with a seed of the scheduler's own."""
 
 
-def by_kernel(dispatcher: TaskDispatcher) -> Run:
+def by_kernel(dispatcher: Any) -> Run:
     """The dispatcher inside the event kernel."""
     return lambda world, seed: run_one(dispatcher, world.problem, world.happens, seed, world.outages)
 
 
-def by_session(name: str) -> Run:
-    """The dispatcher in a session that is told what happens."""
+def by_session(scheduler: Any) -> Run:
+    """The dispatcher, by name or as an object, in a session that is told what happens."""
     return lambda world, seed: drive_tasks(
-        Session(world.problem, name, seed=seed), world.problem, world.happens
+        Session(world.problem, scheduler, seed=seed), world.problem, world.happens
     )
 
 
