@@ -7,13 +7,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from example_package.weft_example import Forks, ManyForks
 
 import weft
 from weft import catalog, plugins
 from weft.cli import app
-from weft.scenarios import read_recipe
+from weft.scenarios import read_recipe, scenario
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tests" / "example_package"
@@ -193,6 +195,9 @@ def test_installed_package_is_listed_and_used(tmp_path: Path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"valid": true') == 2
+    assert "one task, then many (from weft-example 1.0)" in weft_with(folder, "scenarios", "--json").stdout
+    done = weft_with(folder, "evaluate", "forks", "-s", "heft,by-number", "--problems", "2", "--check", "all")
+    assert done.returncode == 0, done.stderr
     (tmp_path / "a.edges").write_text(EDGES, "utf-8")
     done = weft_with(folder, "convert", str(tmp_path / "a.edges"), str(tmp_path / "a.json"))
     assert done.returncode == 0, done.stderr
@@ -229,3 +234,49 @@ def test_command_line_reads_a_format_of_ones_own(run: Run, tmp_path: Path):
     assert (code, "the content looks like none" in err) == (2, True)
     code, _, err = run("--format", "mine.py:ByNumber", "schedule", "a.edges", "-c", "gpu-mix-8")
     assert (code, "expected a file format, and ByNumber has no function 'detect'" in err) == (2, True)
+
+
+# -- scenarios -------------------------------------------------------------------------------------
+
+
+def test_scenario_of_an_object_has_problems_and_settings():
+    chosen = scenario(Forks(), width=4)
+    one, again = (chosen.problem("test", 1) for _ in range(2))
+    assert (one.num_tasks, one.name, one.cluster.num_devices) == (5, "test/1", 3)
+    assert one.graph.work.tolist() == again.graph.work.tolist()
+    assert one.graph.work.tolist() != chosen.problem("test", 2).graph.work.tolist()
+    stream = scenario(ManyForks)
+    assert stream.is_job_stream
+    assert stream.job_stream("test", 0, 0).jobs[0].release != stream.job_stream("test", 0, 1).jobs[0].release
+
+
+def test_evaluate_takes_a_scenario_by_its_code(run: Run):
+    words = ("--problems", "2", "--check", "all", "--workers", "2")
+    code, out, _ = run("evaluate", "mine.py:Forks", "-s", "heft,spt", "--set", "width=[3, 5]", *words)
+    assert code == 0
+    assert "width=5" in out
+    code, out, _ = run(
+        "evaluate", "mine.py:ManyForks", "-s", "fifo,mine.py:FirstFinish", "--seeds", "2", "--out", "s"
+    )
+    assert code == 0
+    assert "mean_jct" in out
+    assert run("report", "s", "--out", "page.md", "--no-charts")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (object(), "expected a scenario generator, and object has no method 'make'"),
+        (SimpleNamespace(make=print), "has no text 'name'"),
+        (
+            SimpleNamespace(make=print, name="x", settings=("width",)),
+            "settings that are no weft.scenarios.Setting",
+        ),
+        (SimpleNamespace(make=lambda settings, seed: 1, name="x"), "makes no weft.Problem, but int"),
+        (SimpleNamespace(make=lambda settings, seed: 1 / 0, name="x"), "make failed: ZeroDivisionError"),
+        ("mine.py:Forks", "names code, which is loaded only where the command line names it"),
+    ],
+)
+def test_own_scenario_is_refused_by_what_is_wrong(given: object, message: str):
+    with pytest.raises(weft.InputError, match=message):
+        scenario(given).problem("test", 0)

@@ -29,7 +29,7 @@ from weft.scenarios import (
     split_of,
     sweep,
 )
-from weft.scenarios.recipes import STREAMS
+from weft.scenarios.generators import GENERATORS
 from weft.scenarios.settings import expand_range
 from weft.scenarios.splits import check_training_seed
 from weft.scenarios.streams import drawn_stream
@@ -102,7 +102,7 @@ def test_scenario_repeats_its_problems(name: str):
 def test_recipe_names_schedulers_that_can_act(name: str):
     recipe = read_recipe(name)
     assert recipe.name == name
-    known = list(DISPATCHERS if recipe.generator in STREAMS else PLANNERS)
+    known = list(DISPATCHERS if GENERATORS[recipe.generator].is_stream else PLANNERS)
     assert [one for one in recipe.schedulers if one.removesuffix(WAIT) not in known] == []
 
 

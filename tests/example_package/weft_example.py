@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from weft import GraphBuilder
+from weft import Cluster, DeviceClass, GraphBuilder, Job, Problem, TaskGraph
+from weft.scenarios import Setting
 from weft.schedulers.rules import Decoder
 
 
@@ -49,3 +50,33 @@ class EdgeList:
         pairs = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
         edges = [f"{graph.names[i]} -> {graph.names[j]}" for i, j in pairs]
         return "\n".join(["# edges", *tasks, *edges, ""]).encode()
+
+
+class Forks:
+    """One task, then many that may run side by side."""
+
+    name = "forks"
+    summary = "one task, then many"
+    settings = (
+        Setting("width", "whole", 6, "tasks after the first", 1, 100),
+        Setting("devices", "whole", 3, "devices, all alike", 1, 100),
+    )
+
+    def make(self, settings, seed):
+        width = settings["width"]
+        work = np.random.default_rng(seed).uniform(1.0, 10.0, width + 1)
+        graph = TaskGraph(work, [0] * width, list(range(1, width + 1)))
+        return Problem(graph, Cluster.uniform([DeviceClass("cpu")], [settings["devices"]]))
+
+
+class ManyForks(Forks):
+    """Forks that keep arriving: dispatchers act on them."""
+
+    name = "many-forks"
+    is_stream = True
+
+    def make(self, settings, seed):
+        release = np.random.default_rng(seed).exponential(10.0, 5).cumsum().tolist()
+        graphs = [super(ManyForks, self).make(settings, seed + k).graph for k in range(5)]
+        jobs = [Job(graph, f"job{k}", release[k]) for k, graph in enumerate(graphs)]
+        return Problem(jobs, Cluster.uniform([DeviceClass("cpu")], [settings["devices"]]))

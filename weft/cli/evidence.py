@@ -206,9 +206,9 @@ def _counting(unit: str) -> Iterator[Progress]:
 
 def scenarios(as_json: opt.Json = False) -> None:
     """List the scenarios, their settings and reference schedulers."""
-    from weft.scenarios import read_recipe, recipe_names
+    from weft.scenarios import offered_recipes, read_recipe, recipe_names
 
-    found = [read_recipe(name) for name in recipe_names()]
+    found = [*(read_recipe(name) for name in recipe_names()), *offered_recipes()]
     if as_json:
         rows = [recipe.to_dict() for recipe in found]
         output.emit(output.document("scenarios", None, {"scenarios": rows}))

@@ -14,6 +14,7 @@ from weft.evaluation.evaluate import Evaluation
 from weft.evaluation.groups import expand
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
+from weft.plugins import is_code
 from weft.scenarios import Scenario
 from weft.scenarios.recipes import is_recipe
 
@@ -91,6 +92,8 @@ def cells_of(
 
 
 def _is_scenario(name: str) -> bool:
+    if is_code(name):
+        return True
     if name in scenarios.recipe_names() or not Path(name).exists():
         return not Path(name).suffix or name in scenarios.recipe_names()
     return Path(name).suffix.lower() == ".toml" and is_recipe(parse_toml(read_bytes(name), name))

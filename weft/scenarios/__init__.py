@@ -2,6 +2,7 @@
 
 from weft.model.stream import StreamCase as StreamCase
 from weft.scenarios.recipes import Recipe as Recipe
+from weft.scenarios.recipes import offered_recipes as offered_recipes
 from weft.scenarios.recipes import read_recipe as read_recipe
 from weft.scenarios.recipes import recipe_names as recipe_names
 from weft.scenarios.recipes import recipe_text as recipe_text

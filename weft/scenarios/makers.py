@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.problem import Objective, Problem
-from weft.scenarios.recipes import late
+from weft.scenarios.generators import late
 from weft.scenarios.streams import drawn_stream, read_template, with_probability
 from weft.scenarios.tpch import tpch_names, tpch_suite
-from weft.scenarios.workflows import posed, read_machines, workflow
+from weft.scenarios.workflows import posed, read_machines
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
 
 
-def _jobshop(chosen: Scenario, split: str, index: int) -> Problem:
+def jobshop_problem(chosen: Scenario, split: str, index: int) -> Problem:
+    """A random job shop."""
     machines = chosen.whole("machines")
     graph = jobshop(chosen.whole("jobs"), machines, seed=chosen.generator_seed(split, index))
     return posed(chosen, graph, jobshop_cluster(machines))
 
 
-def _opgraph(chosen: Scenario, split: str, index: int) -> Problem:
+def opgraph_problem(chosen: Scenario, split: str, index: int) -> Problem:
+    """A random graph of operators."""
     family = f"opgraph-{chosen.settings['kind']}"
     graph = generate(family, chosen.whole("tasks"), seed=chosen.generator_seed(split, index))
     return posed(chosen, graph, opgraph_cluster())
 
 
-def _tpch(chosen: Scenario, split: str, index: int) -> Problem:
+def tpch_problem(chosen: Scenario, split: str, index: int) -> Problem:
+    """Queries like those of TPC-H, or real ones from a folder."""
     queries = chosen.whole("queries")
     data = str(chosen.settings["data"])
     if not data:
@@ -38,7 +40,8 @@ def _tpch(chosen: Scenario, split: str, index: int) -> Problem:
     return posed(chosen, found.graph, found.cluster)
 
 
-def _stream(chosen: Scenario, split: str, index: int) -> Problem:
+def stream_problem(chosen: Scenario, split: str, index: int) -> Problem:
+    """The graph that every job of a stream has, on its cluster."""
     graph, branch = read_template(chosen.recipe.graph), str(chosen.settings["branch"])
     if branch:
         graph = with_probability(graph, branch, chosen.number("p_c"))
@@ -46,11 +49,13 @@ def _stream(chosen: Scenario, split: str, index: int) -> Problem:
     return Problem(graph, read_machines(chosen.recipe.cluster), objective)
 
 
-def _random_stream(chosen: Scenario, split: str, index: int) -> Problem:
+def random_stream_problem(chosen: Scenario, split: str, index: int) -> Problem:
+    """A random graph and cluster of a stream."""
     return drawn_stream(chosen, split, index).problem
 
 
-def _file(chosen: Scenario, split: str, index: int) -> Problem:
+def file_problem(chosen: Scenario, split: str, index: int) -> Problem:
+    """A workflow or problem file."""
     recipe = chosen.recipe
     found: Problem = late("weft.io.files:read_problem")(
         recipe.files[index],
@@ -60,15 +65,3 @@ def _file(chosen: Scenario, split: str, index: int) -> Problem:
         copies=recipe.copies,
     )
     return found
-
-
-MAKERS: dict[str, Callable[[Scenario, str, int], Problem]] = {
-    "workflow": workflow,
-    "jobshop": _jobshop,
-    "opgraph": _opgraph,
-    "tpch": _tpch,
-    "stream": _stream,
-    "random-stream": _random_stream,
-    "files": _file,
-}
-"""Generator -> the problem at an index of a split."""

@@ -7,7 +7,6 @@ that ``extends`` another says only what differs. Readers of files are resolved o
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import tomllib
 from collections.abc import Mapping
@@ -17,28 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
-from weft.plugins import refuse_code
+from weft.plugins import SCENARIOS, offers, refuse_code
+from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, late, own_generator
 from weft.scenarios.settings import Setting, did_you_mean
 
 SCHEMA = "weft/scenario/1"
-GENERATORS: dict[str, tuple[str, ...]] = {
-    "workflow": ("family", "tasks", "ccr", "devices", "noise", "load", "arrivals", "jobs"),
-    "jobshop": ("jobs", "machines", "noise"),
-    "tpch": ("queries", "data", "noise"),
-    "opgraph": ("kind", "tasks", "noise"),
-    "stream": (
-        *("p_c", "branch", "jobs", "arrivals", "gap", "spread", "trace"),
-        *("idle", "idle_block", "expiry", "estimate", "forget"),
-        *("drift", "drift_to", "drift_at", "drift_steps", "drift_size"),
-    ),
-    "random-stream": ("size", "load", "load_low", "load_high", "jobs", "arrivals", "forget"),
-    "files": ("ccr", "noise"),
-}
-"""Generator -> the settings it reads."""
-BRINGS_MACHINES = ("jobshop", "tpch", "opgraph", "random-stream")
-"""Generators whose problems name their own machines."""
-STREAMS = ("stream", "random-stream")
-"""Generators of streams: jobs keep arriving."""
 REFERENCES = ("heft", "peft", "deft", "min-min")
 """Schedulers that files are evaluated with unless others are named."""
 STREAM_REFERENCES = ("fifo", "eft", "srw", "heft-job", "priced")
@@ -127,7 +109,7 @@ class Recipe:
         return cls(
             name=_text(document.get("name"), "name"),
             generator=generator,
-            settings=tuple(_setting(name, tables) for name in GENERATORS[generator]),
+            settings=tuple(_setting(name, tables) for name in GENERATORS[generator].settings),
             summary=_text(document.get("summary", ""), "summary"),
             metric=_one_of(document.get("metric"), METRICS, "metric"),
             copies=bool(document.get("copies", True)),
@@ -139,12 +121,6 @@ class Recipe:
             graph=_text(document.get("graph", ""), "graph"),
             files=files,
         )
-
-
-def late(target: str) -> Any:
-    """What ``module:name`` stands for, imported now: recipes load readers only if they name files."""
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 @functools.cache
@@ -162,6 +138,22 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(_texts())
 
 
+def offered_recipes() -> tuple[Recipe, ...]:
+    """Scenarios of installed packages; one that cannot be used is listed with the reason."""
+    found = []
+    for name, offer in offers(SCENARIOS).items():
+        try:
+            own = OwnGenerator(offer.load(recipe_names(), "scenario"))
+            found.append(
+                replace(
+                    _recipe_of(own, name), name=name, summary=f"{own.text('summary')} (from {offer.origin})"
+                )
+            )
+        except InputError as error:
+            found.append(Recipe(name, name, (), f"refused: {error.message}", schedulers=()))
+    return tuple(found)
+
+
 def recipe_text(name: str) -> str:
     """The TOML of a built-in recipe."""
     texts = _texts()
@@ -176,14 +168,43 @@ def is_recipe(document: Document) -> bool:
     return document.get("schema") == SCHEMA or "extends" in document or "generator" in document
 
 
-def read_recipe(name_or_path: str | Path) -> Recipe:
-    """A built-in recipe by name, or a user's own from a TOML file."""
+def read_recipe(name_or_path: str | Path | Any) -> Recipe:
+    """A built-in recipe by name, or a user's own: a TOML file, or anybody's generator (an object, code, an entry point)."""
+    own = _own(name_or_path)
+    if own is not None:
+        return own
     document, origin = _read(name_or_path)
     try:
         found = _recipe(_extended(document, origin), origin)
         return replace(found, source="" if str(name_or_path) in _texts() else str(name_or_path))
     except InputError as error:
         raise error.at(file=str(name_or_path)) from None
+
+
+def _own(given: object) -> Recipe | None:
+    """The recipe of a generator that is not weft's; None: a recipe is meant."""
+    if not isinstance(given, str | Path):
+        name = keep(given)
+    elif str(given) in _texts() or Path(given).suffix == ".toml" or Path(given).exists():
+        return None
+    else:
+        name = str(given)
+    found = own_generator(name)
+    return None if found is None else _recipe_of(found, name)
+
+
+def _recipe_of(own: OwnGenerator, name: str) -> Recipe:
+    schedulers = tuple(_text(one, "schedulers") for one in own.text("schedulers", REFERENCES))
+    return Recipe(
+        own.text("name"),
+        name,
+        own.settings,
+        _text(own.text("summary"), "summary"),
+        _one_of(own.text("metric", "makespan"), METRICS, "metric"),
+        schedulers=schedulers,
+        baseline=_one_of(own.text("baseline", schedulers[0]), schedulers, "baseline"),
+        problems=_at_least(own.text("problems", 20), 1, "problems"),
+    )
 
 
 def _read(name_or_path: str | Path, folder: str | Path = "") -> tuple[Document, Path]:
@@ -249,10 +270,10 @@ def _check_keys(document: Document) -> None:
 def _recipe(document: Document, origin: Path) -> Recipe:
     generator = _one_of(document.get("generator"), tuple(GENERATORS), "generator")
     tables = document.get("settings", {})
-    settings = tuple(_setting(name, tables) for name in GENERATORS[generator])
+    settings = tuple(_setting(name, tables) for name in GENERATORS[generator].settings)
     for name in tables:
-        if name not in GENERATORS[generator]:
-            hint = did_you_mean(name, GENERATORS[generator])
+        if name not in GENERATORS[generator].settings:
+            hint = did_you_mean(name, GENERATORS[generator].settings)
             raise InputError(f"generator {generator} has no setting {name!r}{hint}", field=f"settings.{name}")
     given = {name: table["given"] for name, table in tables.items() if "given" in table}
     for setting in settings:
@@ -310,13 +331,13 @@ def _setting(name: str, tables: Document) -> Setting:
 
 
 def _cluster(value: str | Document, generator: str) -> str:
-    if value and generator in BRINGS_MACHINES:
+    if value and GENERATORS[generator].brings_machines:
         raise InputError(f"generator {generator} brings its own machines", field="cluster")
     return _tables(value)
 
 
 def _graph(value: str | Document, generator: str) -> str:
-    if value and generator != "stream":
+    if value and not GENERATORS[generator].has_graph:
         raise InputError(f"generator {generator} makes its own graphs", field="graph")
     return _tables(value)
 

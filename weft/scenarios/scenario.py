@@ -11,19 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from weft.errors import InputError, WeftError
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
-from weft.scenarios.makers import MAKERS
-from weft.scenarios.recipes import (
-    BRINGS_MACHINES,
-    STREAM_BASELINE,
-    STREAM_REFERENCES,
-    STREAMS,
-    Recipe,
-    read_recipe,
-)
+from weft.scenarios.generators import GENERATORS, OwnGenerator, late, own_generator
+from weft.scenarios.recipes import STREAM_BASELINE, STREAM_REFERENCES, Recipe, read_recipe
 from weft.scenarios.settings import Setting, Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
 from weft.scenarios.streams import stream_case
@@ -54,12 +50,21 @@ class Scenario:
     @property
     def is_stream(self) -> bool:
         """Whether jobs keep arriving, so that dispatchers act instead of planners."""
-        return self.recipe.generator in STREAMS or self.is_job_stream
+        known = GENERATORS.get(self.recipe.generator)
+        return (known is not None and known.is_stream) or self.is_job_stream
 
     @property
     def is_job_stream(self) -> bool:
         """Whether the jobs that arrive are different workflows, dispatched task by task."""
+        if self.own is not None:
+            return self.own.is_job_stream
         return self.recipe.generator == "workflow" and self.number("load") > 0
+
+    @property
+    def own(self) -> OwnGenerator | None:
+        """The generator, if it is not weft's."""
+        name = self.recipe.generator
+        return None if name in GENERATORS else own_generator(name)
 
     @property
     def schedulers(self) -> tuple[str, ...]:
@@ -91,7 +96,7 @@ class Scenario:
         check_split(split)
         if self.recipe.generator == "files":
             return len(self.recipe.files) if split == "test" else 0
-        if self.settings.get("data"):
+        if self.own is None and self.settings.get("data"):
             return len(tpch_names(str(self.settings["data"]), self.whole("queries"))[split])
         return None
 
@@ -100,23 +105,34 @@ class Scenario:
         self._check_index(split, index)
         if self.recipe.generator == "files":
             return self.recipe.files[index]
-        if self.settings.get("data"):
+        if self.own is None and self.settings.get("data"):
             return tpch_names(str(self.settings["data"]), self.whole("queries"))[split][index]
         return f"{split}/{index}"
 
     def problem(self, split: str, index: int) -> Problem:
         """The problem at this index of a split."""
         self._check_index(split, index)
+        if self.own is not None:
+            return self._made(split, index, 0)
         with self._located():
-            made = MAKERS[self.recipe.generator](self, split, index)
+            made: Problem = late(GENERATORS[self.recipe.generator].maker)(self, split, index)
         return made.replaced(name=self.problem_name(split, index))
 
     def job_stream(self, split: str, index: int, seed: int) -> Problem:
         """The workflows that arrive at this index of a split; every seed has others."""
         self._check_index(split, index)
+        if self.own is not None:
+            return self._made(split, index, seed)
         with self._located():
             made = workflow_stream(self, split, index, seed)
         return made.replaced(name=self.problem_name(split, index))
+
+    def _made(self, split: str, index: int, seed: int) -> Problem:
+        """The problem of a generator that is not weft's; every seed of a stream is a draw of its own."""
+        if self.own is None:
+            raise InputError(f"no generator {self.recipe.generator!r} here", field="scenario")
+        drawn = int(np.random.SeedSequence([self.generator_seed(split, index), seed]).generate_state(1)[0])
+        return self.own.make(self.settings, drawn).replaced(name=self.problem_name(split, index))
 
     def stream(self, split: str, index: int) -> StreamCase:
         """The stream of jobs at this index of a split."""
@@ -153,6 +169,9 @@ class Scenario:
         """Files the problems are read from."""
         named = (self.recipe.cluster, self.recipe.graph)
         parts = tuple(one for one in named if one and one[0] != "{" and Path(one).is_file())
+        if self.own is not None:
+            code = self.recipe.generator.rpartition(":")[0]
+            return (code,) if code.endswith(".py") else ()
         if self.settings.get("data"):
             folder = Path(str(self.settings["data"]))
             return tuple(str(path) for path in sorted(folder.glob("tpch_*.json")))
@@ -182,8 +201,8 @@ class Scenario:
         return value
 
 
-def scenario(name_or_path: str | Path, **settings: object) -> Scenario:
-    """The scenario of a built-in recipe or a TOML file, with some settings changed."""
+def scenario(name_or_path: str | Path | Any, **settings: object) -> Scenario:
+    """The scenario of a built-in recipe, a TOML file or anybody's generator, with some settings changed."""
     cells = sweep(name_or_path, settings)
     if len(cells) > 1:
         raise _swept(cells, str(name_or_path))
@@ -200,12 +219,15 @@ def _swept(cells: Sequence[Scenario], name: str) -> InputError:
 
 
 def sweep(
-    name_or_path: str | Path, settings: Mapping[str, object] | None = None, cluster: str | None = None
+    name_or_path: str | Path | Any,
+    settings: Mapping[str, object] | None = None,
+    cluster: str | None = None,
 ) -> tuple[Scenario, ...]:
     """One scenario per cell of the grid that lists and ``from:to:step`` values span."""
     recipe = read_recipe(name_or_path)
     if cluster is not None:
-        if recipe.generator in BRINGS_MACHINES:
+        known = GENERATORS.get(recipe.generator)
+        if known is None or known.brings_machines:
             raise InputError(f"scenario {recipe.name} brings its own machines", field="cluster")
         recipe = replace(recipe, cluster=cluster)
     return _cells(recipe, recipe.given_settings | dict(settings or {}))

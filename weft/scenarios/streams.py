@@ -14,7 +14,7 @@ from weft.model.arrivals import Arrivals
 from weft.model.conditional import SIZES, RandomStream, random_stream
 from weft.model.graph import TaskGraph
 from weft.model.stream import Drift, StreamCase
-from weft.scenarios.recipes import late
+from weft.scenarios.generators import late
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.errors import InputError
-from weft.scenarios.recipes import late
+from weft.scenarios.generators import late
 from weft.scenarios.splits import SPLITS
 
 if TYPE_CHECKING:

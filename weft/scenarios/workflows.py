@@ -15,7 +15,7 @@ from weft.model.generate import generate
 from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Job, Objective, Problem
-from weft.scenarios.recipes import late
+from weft.scenarios.generators import late
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario

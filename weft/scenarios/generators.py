@@ -1,0 +1,126 @@
+"""Generators: one object says which settings it reads, how it makes a problem and what kind of run that is.
+
+``GENERATORS`` are weft's own, which recipes name. Anybody's object with ``name`` and ``make(settings, seed)``
+is a scenario by itself: given in Python, named as code on the command line, or an entry point ``weft.scenarios``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weft.errors import InputError
+from weft.model.problem import Problem
+from weft.plugins import SCENARIOS, allowed, blamed, find, is_code, made
+from weft.scenarios.settings import Setting, Value
+
+_MAKERS = "weft.scenarios.makers"
+
+
+@dataclass(frozen=True)
+class Generator:
+    """One of weft's own."""
+
+    settings: tuple[str, ...]
+    """Names of the settings it reads; recipes give their types and defaults."""
+    maker: str
+    """``module:function`` of scenario, split and index; resolved on use."""
+    brings_machines: bool = False
+    """Whether its problems name their own machines."""
+    is_stream: bool = False
+    """Whether jobs of one graph keep arriving, to be dispatched from queues."""
+    has_graph: bool = False
+    """Whether a recipe gives the graph."""
+
+
+GENERATORS: dict[str, Generator] = {
+    "workflow": Generator(
+        ("family", "tasks", "ccr", "devices", "noise", "load", "arrivals", "jobs"),
+        "weft.scenarios.workflows:workflow",
+    ),
+    "jobshop": Generator(("jobs", "machines", "noise"), f"{_MAKERS}:jobshop_problem", brings_machines=True),
+    "tpch": Generator(("queries", "data", "noise"), f"{_MAKERS}:tpch_problem", brings_machines=True),
+    "opgraph": Generator(("kind", "tasks", "noise"), f"{_MAKERS}:opgraph_problem", brings_machines=True),
+    "stream": Generator(
+        (
+            *("p_c", "branch", "jobs", "arrivals", "gap", "spread", "trace"),
+            *("idle", "idle_block", "expiry", "estimate", "forget"),
+            *("drift", "drift_to", "drift_at", "drift_steps", "drift_size"),
+        ),
+        f"{_MAKERS}:stream_problem",
+        is_stream=True,
+        has_graph=True,
+    ),
+    "random-stream": Generator(
+        ("size", "load", "load_low", "load_high", "jobs", "arrivals", "forget"),
+        f"{_MAKERS}:random_stream_problem",
+        brings_machines=True,
+        is_stream=True,
+    ),
+    "files": Generator(("ccr", "noise"), f"{_MAKERS}:file_problem"),
+}
+"""By the name that recipes use."""
+
+
+def late(target: str) -> Any:
+    """What ``module:name`` stands for, imported now: recipes load readers only if they name files."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+class OwnGenerator:
+    """A generator that is not weft's, watched: errors name it, and what it makes is checked."""
+
+    def __init__(self, given: Any) -> None:
+        title = given.__qualname__ if isinstance(given, type) else type(given).__qualname__
+        self._inner, self._title = made(given, title, "scenario"), title
+        if not callable(getattr(self._inner, "make", None)):
+            raise self._refusal("has no method 'make'")
+        if not isinstance(self.text("name"), str) or not self.text("name"):
+            raise self._refusal("has no text 'name'")
+        self.settings: tuple[Setting, ...] = tuple(self.text("settings", ()))
+        if not all(isinstance(one, Setting) for one in self.settings):
+            raise self._refusal("has settings that are no weft.scenarios.Setting")
+
+    def text(self, key: str, usual: Any = "") -> Any:
+        """What the object says of itself, or the usual."""
+        return getattr(self._inner, key, usual)
+
+    @property
+    def is_job_stream(self) -> bool:
+        """Whether its jobs keep arriving, to be dispatched task by task."""
+        return bool(self.text("is_stream", False))
+
+    def make(self, settings: Mapping[str, Value], seed: int) -> Problem:
+        """The problem of a seed."""
+        with blamed(f"{self._title}.make failed", field="scenario"):
+            found = self._inner.make(dict(settings), seed)
+        if not isinstance(found, Problem):
+            raise self._refusal(f"makes no weft.Problem, but {type(found).__name__}")
+        return found
+
+    def _refusal(self, what: str) -> InputError:
+        return InputError(f"expected a scenario generator, and {self._title} {what}", field="scenario")
+
+
+_given: dict[str, OwnGenerator] = {}
+
+
+def keep(given: Any) -> str:
+    """Keep a generator that was given as an object; returns the name under which it is found in this process."""
+    own = OwnGenerator(given)
+    name = f"{own.text('name')} (an object)"
+    _given[name] = own
+    return name
+
+
+def own_generator(name: str) -> OwnGenerator | None:
+    """The generator that is not weft's of this name; None: there is none."""
+    if name not in _given or (is_code(name) and name not in allowed()):
+        found = find(SCENARIOS, name, GENERATORS, "scenario")
+        if found is None:
+            return None
+        _given[name] = OwnGenerator(found)
+    return _given[name]
