@@ -7,6 +7,8 @@ import pkgutil
 import sys
 from pathlib import Path
 
+from weft.errors import WeftError
+
 
 def _names() -> list[str]:
     found = pkgutil.iter_modules([str(Path(__file__).parent)])
@@ -29,7 +31,11 @@ def main(arguments: list[str]) -> int:
     if name not in names:
         print(f"no benchmark {name!r}: expected one of {', '.join(names)}", file=sys.stderr)
         return 2
-    return int(importlib.import_module(f"benchmarks.{name}").main(rest) or 0)
+    try:
+        return int(importlib.import_module(f"benchmarks.{name}").main(rest) or 0)
+    except WeftError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return error.exit_code
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from weft.errors import InputError
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY = Path(__file__).with_name("history.jsonl")
 RUNS: dict[str, tuple[str, ...]] = {
-    "saga": ("--tasks", "1000"),
+    "saga": ("--tasks", "1000", "--devices", "16", "--ccr", "1", "--kinds", "mosaic", "layered"),
     "planners": ("--scheduler", "search", "--effort", "300", "--tasks", "50", "--instances", "1"),
     "tabu": ("--instances", "ta01,ta11,ta21,ta31,ta41,ta51,ta61,ta71"),
     "portfolio": ("--seconds", "5", "--instances", "ta11,ta21,ta31,ta41"),

@@ -172,7 +172,7 @@ def test_compare_table_marks_the_winner(weft: Weft) -> None:
 
 
 def test_compare_marks_makespans_that_differ_by_rounding_only() -> None:
-    from weft.cli.comparing import Row, _judged
+    from weft.evaluation.comparing import Row, _judged
 
     rows = [Row("f", "a", m, 1.0, "area", 0.0, None, 0, 0.0, True, "s") for m in (0.3, 0.1 + 0.2, 0.31)]
     assert [row.best for row in _judged(rows, None)] == [True, True, False]

@@ -16,7 +16,7 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 BELOW_SCHEDULERS = ("sim", "model", "errors")
 BELOW_POLICIES = ("schedulers", *BELOW_SCHEDULERS)
 BELOW_TRAINING = ("policies", "catalog", "offered", "plugins", "scenarios", "session", "io", *BELOW_POLICIES)
-EVERYTHING = ("training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
+EVERYTHING = ("reporting", "training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
     "__main__": ("cli",),
@@ -34,6 +34,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "session": ("catalog", "policies", "scenarios", *BELOW_POLICIES),
     "training": BELOW_TRAINING,
     "evaluation": BELOW_TRAINING,
+    "reporting": ("training", "evaluation", *BELOW_TRAINING),
     "execute": BELOW_TRAINING,
     "service": EVERYTHING,
     "doctor": EVERYTHING,

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from weft.errors import InfeasibleError as InfeasibleError
     from weft.errors import InputError as InputError
     from weft.errors import WeftError as WeftError
+    from weft.evaluation.bench import Bench as Bench
+    from weft.evaluation.bench import bench as bench
+    from weft.evaluation.charts import gantt as gantt
+    from weft.evaluation.comparing import Comparison as Comparison
+    from weft.evaluation.comparing import compare as compare
+    from weft.evaluation.evaluate import Evaluation as Evaluation
+    from weft.evaluation.sweeps import evaluate as evaluate
     from weft.io.files import read_cluster as read_cluster
     from weft.io.files import read_graph as read_graph
     from weft.io.files import read_problem as read_problem
@@ -31,31 +38,37 @@ if TYPE_CHECKING:
     from weft.model.problem import realise as realise
     from weft.model.schedule import Schedule as Schedule
     from weft.model.validate import validate as validate
+    from weft.reporting import report as report
+    from weft.scenarios import Scenario as Scenario
+    from weft.scenarios import scenario as scenario
     from weft.session import Session as Session
+    from weft.training.environments import make_env as make_env
+    from weft.training.train import Trained as Trained
+    from weft.training.train import train as train
 
-_HOME = {
-    "Result": "weft.catalog",
-    "schedule": "weft.catalog",
-    "InfeasibleError": "weft.errors",
-    "InputError": "weft.errors",
-    "WeftError": "weft.errors",
-    "read_cluster": "weft.io.files",
-    "read_graph": "weft.io.files",
-    "read_problem": "weft.io.files",
-    "Bound": "weft.model.bounds",
-    "lower_bound": "weft.model.bounds",
-    "Cluster": "weft.model.cluster",
-    "DeviceClass": "weft.model.cluster",
-    "GraphBuilder": "weft.model.graph",
-    "TaskGraph": "weft.model.graph",
-    "Job": "weft.model.problem",
-    "Objective": "weft.model.problem",
-    "Problem": "weft.model.problem",
-    "realise": "weft.model.problem",
-    "Schedule": "weft.model.schedule",
-    "validate": "weft.model.validate",
-    "Session": "weft.session",
+_HOMES = {
+    "weft.catalog": "Result schedule",
+    "weft.errors": "InfeasibleError InputError WeftError",
+    "weft.evaluation.bench": "Bench bench",
+    "weft.evaluation.charts": "gantt",
+    "weft.evaluation.comparing": "Comparison compare",
+    "weft.evaluation.evaluate": "Evaluation",
+    "weft.evaluation.sweeps": "evaluate",
+    "weft.io.files": "read_cluster read_graph read_problem",
+    "weft.model.bounds": "Bound lower_bound",
+    "weft.model.cluster": "Cluster DeviceClass",
+    "weft.model.graph": "GraphBuilder TaskGraph",
+    "weft.model.problem": "Job Objective Problem realise",
+    "weft.model.schedule": "Schedule",
+    "weft.model.validate": "validate",
+    "weft.reporting": "report",
+    "weft.scenarios": "Scenario scenario",
+    "weft.session": "Session",
+    "weft.training.environments": "make_env",
+    "weft.training.train": "Trained train",
 }
+"""Module -> the public names in it."""
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -14,12 +14,18 @@ from weft.schedulers.dispatch_view import DispatchView
 from weft.testing import check_dispatcher, check_format, check_planner
 
 
-@pytest.mark.parametrize("planner", [ByNumber(), ByNumber, "heft", "deft", "random"], ids=str)
+@pytest.mark.parametrize(
+    "planner",
+    [ByNumber(), ByNumber, "heft", "deft", "random"],
+    ids=["object", "class", "heft", "deft", "random"],
+)
 def test_planner_keeps_the_contract(planner: Any):
     check_planner(planner, problems=30)
 
 
-@pytest.mark.parametrize("dispatcher", [FirstFinish, "fifo", "priced", "heft-job"], ids=str)
+@pytest.mark.parametrize(
+    "dispatcher", [FirstFinish, "fifo", "priced", "heft-job"], ids=["class", "fifo", "priced", "heft-job"]
+)
 def test_dispatcher_keeps_the_contract(dispatcher: Any):
     check_dispatcher(dispatcher, streams=2)
 

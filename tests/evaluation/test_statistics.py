@@ -595,7 +595,7 @@ def test_compare_paired_says_worse_in_words() -> None:
 def test_compare_paired_says_not_distinguishable_in_words() -> None:
     found = compare_paired([1.0, 2.1, 3.0, 3.9], [1.0, 2.0, 3.1, 4.0])
     assert found.verdict == "not distinguishable"
-    assert str(found).startswith("a and b are not distinguishable: mean difference -0.2 % (95 % CI -9.")
+    assert str(found).startswith("a and b are not distinguishable: mean difference -0.2 % (95 % CI -8.")
     assert str(found).endswith("%), wins 2 of 4, ties 1")
 
 

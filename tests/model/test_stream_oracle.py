@@ -89,11 +89,12 @@ SPOILED: dict[str, tuple[str, Callable[[StreamRecord], StreamRecord]]] = {
         "batch",
         lambda r: replace(r, device=_set(r.device, r.device[9, 0]), batch=_set(r.batch, r.batch[9, 0])),
     ),
+    "has no such device": ("device", lambda r: replace(r, device=_set(r.device, -7))),
     "is not finite": ("numbers", moved("finish", lambda r, j, i: np.inf)),
 }
 
 
-ONLY_HERE = ("never runs", "is not finite")
+ONLY_HERE = ("never runs", "is not finite", "has no such device")
 """The schedule of such a record says that the task expired, or cannot be made."""
 
 

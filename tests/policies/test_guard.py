@@ -145,8 +145,7 @@ def test_graph_net_leaves_loads_below_its_training_to_a_rule(tmp_path: Path):
     quiet = scenario("conditional-many", load=0.02).stream("validation", 0)
     session = Session(quiet, name)
     session.arrived(0, 1e6)
-    with pytest.warns(UserWarning, match="at loads far below those it was trained on, srw decides there"):
-        assert session.decide(1e6).starts
+    assert session.decide(1e6).starts
     assert session.num_fallbacks == 1
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft.cli import options as opt
 from weft.cli import output
 from weft.cli.evidence_tables import say_who_broke, show_cell, show_envelopes, show_overall
-from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.evaluation.benchmark import Progress, Sweep
+    from weft.evaluation.benchmark import Progress
     from weft.evaluation.evaluate import Evaluation
     from weft.evaluation.statistics import Comparison
     from weft.scenarios import Scenario
@@ -31,6 +28,19 @@ NOT_VALID = 1
 """Exit code where a schedule breaks a rule."""
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal."""
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; [a, b] or from:to:step sweeps it."),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw it: a .png or .svg; of a stream also a folder."),
+]
+Aggregates = Annotated[
+    bool,
+    typer.Option("--aggregates", help="Also print interquartile means, medians, chances, profiles."),
+]
 
 
 def evaluate(
@@ -49,10 +59,7 @@ def evaluate(
     seed: Annotated[
         int, typer.Option("--seed", metavar="S", min=0, max=opt.MOST_SEED, help="The first of the seeds.")
     ] = 0,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting; [a, b] or from:to:step sweeps it."),
-    ] = None,
+    settings: Settings = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
@@ -65,89 +72,42 @@ def evaluate(
     split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",
     check: Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")] = "sample",
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw it: a .png or .svg; of a stream also a folder."),
-    ] = None,
-    aggregates: Annotated[
-        bool,
-        typer.Option("--aggregates", help="Also print interquartile means, medians, chances, profiles."),
-    ] = False,
+    plot: Plot = None,
+    aggregates: Aggregates = False,
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
-    from weft.evaluation.evaluate import evaluate as run
-    from weft.evaluation.groups import expand, group_results
+    from weft.evaluation.sweeps import cells_of
+    from weft.evaluation.sweeps import evaluate as run
+    from weft.scenarios import parse_assignments
 
-    cells = _cells(what, settings or [], cluster)
+    cells = cells_of(what, parse_assignments(settings or []), cluster)
     _check_plot(plot, cells[0])
-    names, members = expand(tuple(opt.scheduler_names(schedulers)) or cells[0].schedulers)
-    asked = _sweep(cells, names, problems, range(seed, seed + seeds), split, effort, check)
-    with _counting(output.count(asked.num_rows, "row")) as progress:
-        found = run(asked, baseline=baseline, out=out, workers=workers, progress=progress)
-    groups = group_results(found, members)
-    for name, number in found.fallbacks.items():
-        output.note(
-            f"weft: {number:,} decisions of {name} lay far outside what it was trained on: "
-            "a rule (heavy-last-1, or fifo+wait) made them"
-        )
+    names, numbers = opt.scheduler_names(schedulers), range(seed, seed + seeds)
+    which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
+    how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
+    with _counting("rows") as progress:
+        found = run(cells, names, **which, **how, progress=progress)
+    _say_fallbacks(found)
     if plot is not None:
         _draw(found, plot)
     if as_json:
-        fields = _fields(found) | {"groups": [asdict(one) for one in groups]}
-        output.emit(output.document("evaluate", seed, fields))
+        output.emit(found.to_dict())
     else:
         _show(found, out, aggregates)
-        for one in groups:
+        for one in found.groups:
             output.say(str(one))
     if found.faults:
         _name_faults(found)
         raise typer.Exit(NOT_VALID)
 
 
-def _cells(what: list[str], assignments: list[str], cluster: str | None) -> tuple[Scenario, ...]:
-    """The scenario of a name or recipe file, or one made of workflow and problem files."""
-    from weft import scenarios
-
-    given = scenarios.parse_assignments(assignments)
-    if len(what) == 1 and _is_scenario(what[0]):
-        return scenarios.sweep(what[0], given, cluster)
-    for name in what:
-        if name in scenarios.recipe_names():
-            raise InputError(f"expected one scenario or several files, got {name!r} among others")
-    return scenarios.file_scenarios(what, given, cluster)
-
-
-def _is_scenario(name: str) -> bool:
-    from weft import scenarios
-    from weft.io.sources import read_bytes
-    from weft.io.toml_files import parse_toml
-    from weft.plugins import is_code
-    from weft.scenarios.recipes import is_recipe
-
-    if is_code(name):
-        return True
-    if name in scenarios.recipe_names() or not Path(name).exists():
-        return not Path(name).suffix or name in scenarios.recipe_names()
-    return Path(name).suffix.lower() == ".toml" and is_recipe(parse_toml(read_bytes(name), name))
-
-
-def _sweep(
-    cells: tuple[Scenario, ...],
-    names: tuple[str, ...],
-    problems: int | None,
-    seeds: range,
-    split: str,
-    effort: int | None,
-    check: str,
-) -> Sweep:
-    from weft.evaluation.benchmark import Sweep
-
-    most = [count for cell in cells if (count := cell.count(split)) is not None]
-    count = min([cells[0].usual_problems, *most]) if problems is None else problems
-    if count == 0:
-        raise InputError(f"scenario {cells[0].name} has no {split} problems", field="split")
-    return Sweep(cells, names, count, tuple(seeds), split, effort, check)
+def _say_fallbacks(found: Evaluation) -> None:
+    for name, number in found.fallbacks.items():
+        output.note(
+            f"weft: {number:,} decisions of {name} were left to a rule: "
+            "far outside what it was trained on, or where hardly anything arrives"
+        )
 
 
 def _check_plot(plot: Path | None, cell: Scenario) -> None:
@@ -165,35 +125,9 @@ def _draw(found: Evaluation, plot: Path) -> None:
         figures.draw(found, plot)
         output.note(f"the figure is in {plot}")
         return
-    with _counting("streams for the figures", "streams") as progress:
+    with _counting("streams") as progress:
         drawn = stream_figures.draw_all(found, plot, progress)
     output.note(f"{output.count(len(drawn), 'figure')} in {plot}: {', '.join(path.name for path in drawn)}")
-
-
-def _fields(found: Evaluation) -> dict[str, object]:
-    from weft.evaluation.claims import claims
-    from weft.evaluation.overall import overall
-
-    rows = [
-        asdict(row) | {"devices": json.loads(row.devices or "null"), "seconds": found.seconds[row.key]}
-        for row in found.rows
-    ]
-    cells = [{"cell": cell.label, "settings": dict(cell.values)} for cell in found.sweep.cells]
-    return {
-        "scenario": found.sweep.cells[0].name,
-        "metric": found.metric,
-        "baseline": found.baseline,
-        "cells": cells,
-        "rows": rows,
-        "summary": [asdict(one) for one in found.summary],
-        "comparisons": [one.to_dict() for one in found.comparisons],
-        "claims": [one.to_dict() for one in claims(found)],
-        "envelopes": [asdict(one) for one in found.envelopes],
-        "aggregates": [asdict(one) for one in overall(found)],
-        "fallbacks": dict(found.fallbacks),
-        "breaches": {name: asdict(one) for name, one in found.breaches.items()},
-        "rows_hash": found.rows_hash,
-    }
 
 
 def _show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
@@ -247,7 +181,7 @@ def _name_faults(found: Evaluation) -> None:
 
 
 @contextmanager
-def _counting(text: str, unit: str = "rows") -> Iterator[Progress]:
+def _counting(unit: str) -> Iterator[Progress]:
     """A progress bar on a terminal, else a line every ten seconds."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -256,7 +190,7 @@ def _counting(text: str, unit: str = "rows") -> Iterator[Progress]:
         screen = Console(stderr=True, markup=False, emoji=False)
         columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=screen, transient=True) as bar:
-            task = bar.add_task(text, total=None)
+            task = bar.add_task(unit, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
         return
     last = time.monotonic()

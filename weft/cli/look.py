@@ -87,32 +87,10 @@ def gantt(
     opt.check_chart(out, "--out")
     problem = plan.load(file, cluster, ccr, copies)
     names = [scheduler] if schedule is not None else opt.split_names([scheduler])
-    drawn = [_planned_or_read(problem, schedule, name, seed) for name in names]
+    drawn = dict(_planned_or_read(problem, schedule, name, seed) for name in names)
     is_coloured = sys.stdout.isatty() and not as_json
-    text = _drawn_to(drawn, out, width, is_coloured)
+    found = plan.draw(drawn, out, width or shutil.get_terminal_size((100, 24)).columns, is_coloured)
     if as_json:
-        charts = [{"title": title, "makespan": found.makespan} for title, found in drawn]
-        fields = {"out": None if out is None else str(out), "charts": charts, "text": text}
-        output.emit(output.document("gantt", seed, fields))
-    elif text is None:
-        output.say(f"wrote {out}")
+        output.emit(output.document("gantt", seed, found.to_dict()))
     else:
-        (output.paint if is_coloured else output.say)(output.safe_lines(text))
-
-
-def _drawn_to(
-    drawn: list[tuple[str, Schedule]], out: Path | None, width: int | None, is_coloured: bool
-) -> str | None:
-    """Write the picture and return None, or return the terminal view."""
-    from weft.evaluation import gantt as charts
-
-    if out is None:
-        columns = width or shutil.get_terminal_size((100, 24)).columns
-        parts = [(title, charts.terminal(found, columns, markup=is_coloured)) for title, found in drawn]
-        return "\n\n".join(f"{title}\n{text}" for title, text in parts) if len(parts) > 1 else parts[0][1]
-    with output.progress(f"drawing {out}"):
-        if len(drawn) == 1:
-            charts.draw(drawn[0][1], out, title=f"{drawn[0][1].problem.name}, {drawn[0][0]}")
-        else:
-            charts.several(drawn, out)
-    return None
+        (output.paint if is_coloured and out is None else output.say)(output.safe_lines(found))

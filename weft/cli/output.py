@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from weft.catalog import duration as duration
 from weft.errors import InputError
+from weft.io.verb_documents import document as document
+from weft.io.verb_documents import finite as finite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,13 +24,6 @@ Json = Mapping[str, object]
 
 PATIENCE = 2.0
 """Seconds before a plain line says what is going on, where there is no terminal to animate."""
-
-
-def document(kind: str, seed: int | None, fields: Json) -> dict[str, object]:
-    """The head every JSON document carries, then its own fields."""
-    from weft import __version__
-
-    return {"schema": f"weft/{kind}/1", "weft": __version__, "seed": seed, **fields}
 
 
 def emit(content: Json) -> None:
@@ -41,17 +36,6 @@ def _value(value: object) -> str:
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "[\n" + ",\n".join(f"    {json.dumps(row, allow_nan=False)}" for row in value) + "\n  ]"
     return json.dumps(value, allow_nan=False)
-
-
-def finite(value: object) -> object:
-    """The same value with every NaN and infinity replaced by None, and tuples by lists."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value
 
 
 def safe(text: object) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,8 @@ from weft.cli import output
 
 if TYPE_CHECKING:
     from weft.catalog import Result
+    from weft.evaluation.charts import Gantt
+    from weft.evaluation.comparing import Contest
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
 
@@ -87,7 +91,7 @@ def schedule(
     if out is not None:
         write_schedule(result, out, valid=valid)
     if gantt is not None:
-        draw(result, gantt)
+        draw({scheduler: result.schedule}, gantt)
     spread = None if noise is None else questions.under_noise(result.schedule, noise, seeds, seed)
     if as_json:
         document = schedule_document(result, valid=valid)
@@ -104,12 +108,14 @@ def schedule(
     output.next_command(f"weft compare {opt.again(file, cluster, ccr, copies, seed)}")
 
 
-def draw(result: Result, path: Path) -> None:
-    """Write the Gantt chart of a result."""
-    from weft.evaluation import gantt
+def draw(
+    plans: Mapping[str, Schedule], out: Path | None, width: int = 100, is_coloured: bool = False
+) -> Gantt:
+    """Draw schedules by their titles, saying so where a picture takes long."""
+    from weft.evaluation.charts import gantt
 
-    with output.progress(f"drawing {path}"):
-        gantt.draw(result.schedule, path, title=f"{result.schedule.problem.name}, {result.scheduler}")
+    with nullcontext() if out is None else output.progress(f"drawing {out}"):
+        return gantt(plans, out, width=width, markup=is_coloured)
 
 
 def summary(result: Result, valid: bool) -> str:
@@ -176,31 +182,61 @@ def compare(
     as_json: opt.Json = False,
 ) -> None:
     """Plan with several schedulers and mark the winner."""
-    from weft.cli import comparing
+    from weft.evaluation.comparing import compare as run
 
-    names = comparing.chosen(opt.scheduler_names(schedulers))
-    limit = (opt.parse_duration(budget), effort)
-    loaded = [load(file, cluster, ccr, copies) for file in files]
-    done = [
-        comparing.compare_file(str(file), problem, names, seed, limit)
-        for file, problem in zip(files, loaded, strict=True)
-    ]
+    names, seconds = opt.scheduler_names(schedulers), opt.parse_duration(budget)
+    found = run(
+        files,
+        names,
+        cluster=cluster,
+        ccr=ccr,
+        copies=copies,
+        seed=seed,
+        budget=seconds,
+        effort=effort,
+        around=output.progress,
+    )
     if as_json:
-        rows = [asdict(row) for comparison in done for row in comparison.rows]
-        skipped = [asdict(row) for comparison in done for row in comparison.skipped]
-        command = _compare_command(files, names, opt.again(None, cluster, ccr, copies, seed), budget, effort)
-        fields = {"rows": rows, "skipped": skipped, "command": command}
-        output.emit(output.document("compare", seed, fields))
+        question = opt.again(None, cluster, ccr, copies, seed)
+        command = _compare_command(files, found.schedulers, question, budget, effort)
+        output.emit(replace(found, command=command).to_dict())
         return
-    for comparison in done:
-        comparing.show(comparison)
-    best = next((row.scheduler for row in done[0].rows if row.best), "heft")
+    for contest in found.contests:
+        _show_contest(contest)
+    best = found.contests[0].best
     question = opt.again(files[0], cluster, ccr, copies, seed)
-    output.next_command(f"weft gantt {question} --scheduler {shlex.quote(best)} --out gantt.png")
+    winner = shlex.quote(best.scheduler if best else "heft")
+    output.next_command(f"weft gantt {question} --scheduler {winner} --out gantt.png")
+
+
+def _show_contest(contest: Contest) -> None:
+    """Print a table with the winner marked, and below it what was skipped."""
+    unit = contest.rows[0].time_unit if contest.rows else "s"
+    title = f"{contest.file}: {scale(contest.problem)}"
+    numeric = (f"makespan [{unit}]", "above bound", "vs heft", "copies", "planned in")
+    table = output.table(["", "scheduler", *numeric, "check"], numeric, output.safe(title))
+    for row in contest.rows:
+        table.add_row(
+            "*" if row.best else "",
+            row.scheduler,
+            output.number(row.makespan),
+            output.percent(row.gap_percent),
+            output.percent(row.vs_heft_percent, "+"),
+            str(row.copies),
+            output.duration(row.seconds),
+            "valid" if row.valid else "NOT VALID",
+            style="bold" if row.best else None,
+        )
+    output.show(table)
+    if contest.rows:
+        bound = max(contest.rows, key=lambda row: row.lower_bound)
+        output.say(f"* shortest; bound {output.number(bound.lower_bound)} {unit} by {bound.bound_by}")
+    for entry in contest.skipped:
+        output.say(f"  {entry.scheduler} left out: {output.safe(entry.reason)}")
 
 
 def _compare_command(
-    files: list[Path], names: list[str], question: str, budget: str | None, effort: int | None
+    files: list[Path], names: Sequence[str], question: str, budget: str | None, effort: int | None
 ) -> str:
     """The command line that prints the same comparison."""
     words = ["weft", "compare", *map(str, files), "--schedulers", ",".join(names)]

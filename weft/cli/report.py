@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from weft.cli import options as opt
 from weft.cli import output
-from weft.errors import InputError
-
-SUFFIXES = (".html", ".md")
 
 
 def report(
@@ -47,39 +44,28 @@ def report(
     as_json: opt.Json = False,
 ) -> None:
     """Write sweeps and training runs as one HTML report."""
-    from weft.evaluation import report as reports
+    from weft.reporting import report as run
 
-    if out.suffix.lower() not in SUFFIXES:
-        raise InputError(f"expected a path that ends in .html or .md, got {str(out)!r}", field="--out")
     output.check_folder(out)
-    asked = {"baseline": baseline, "subject": subject, "instance": instance, "claims": claims, "title": title}
-    command = _command(sources, asked, charts, out)
-    chosen = reports.Options(title, baseline, subject, instance, charts, claims, command)
-    with output.progress("reading"):
-        found = reports.gather(sources, baseline, _recipe_of)
-    _check_subject(subject, [name for frame in found.frames for name in frame.schedulers])
-    with output.progress(f"writing {out}"):
-        made = reports.build(found, chosen, lambda line: output.note(f"weft: {output.safe(line)}"))
-        written = reports.write(made, out)
+    asked: dict[str, Any] = {
+        "baseline": baseline,
+        "subject": subject,
+        "instance": instance,
+        "claims": claims,
+        "title": title,
+    }
+    told: dict[str, Any] = {"command": _command(sources, asked, charts, out), "around": output.progress}
+    told["on_notice"] = lambda line: output.note(f"weft: {output.safe(line)}")
+    with opt.named("out", "subject"):
+        found = run(sources, out, **asked, charts=charts, **told)
     if as_json:
-        fields = {"out": [str(path) for path in written], "headline": list(made.headline)}
-        output.emit(output.document("report", None, fields))
+        output.emit(found.to_dict())
     else:
-        for line in made.headline:
+        for line in found.headline:
             output.say(output.safe(line))
-        output.say(f"wrote {', '.join(map(str, written))}")
+        output.say(f"wrote {', '.join(map(str, found.out))}")
     if open_it:
-        typer.launch(str(written[0].resolve()))
-
-
-def _recipe_of(name: str) -> dict[str, object]:
-    """A built-in training recipe with all its defaults; empty for another."""
-    from weft.training import recipes, sample_run
-
-    if name not in recipes.recipe_names():
-        return {}
-    chosen = sample_run.read_sampled(name) if sample_run.is_sampled(name) else recipes.read_recipe(name)
-    return chosen.to_dict()
+        typer.launch(str(found.out[0].resolve()))
 
 
 def _command(sources: list[Path], asked: dict[str, str | None], charts: bool, out: Path) -> str:
@@ -87,13 +73,3 @@ def _command(sources: list[Path], asked: dict[str, str | None], charts: bool, ou
     words = ["weft", "report", *map(str, sources)]
     words += [word for name, value in asked.items() if value for word in (f"--{name}", value)]
     return shlex.join([*words, *([] if charts else ["--no-charts"]), "--out", str(out)])
-
-
-def _check_subject(subject: str | None, names: list[str]) -> None:
-    from weft.scenarios.settings import did_you_mean
-
-    if subject is not None and subject not in names:
-        known = ", ".join(dict.fromkeys(names))
-        raise InputError(
-            f"expected one of {known}, got {subject!r}{did_you_mean(subject, names)}", field="--subject"
-        )

@@ -9,11 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from weft import scenarios
 from weft.errors import exit_code_of
-from weft.evaluation.benchmark import Sweep
-from weft.evaluation.evaluate import Evaluation, evaluate
-from weft.evaluation.groups import expand, group_results
+from weft.evaluation.sweeps import evaluate
+from weft.scenarios import parse_assignments
 
 
 def main(arguments: list[str]) -> int:
@@ -33,33 +31,22 @@ def main(arguments: list[str]) -> int:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    cells = scenarios.sweep(options.scenario, scenarios.parse_assignments(options.changes))
-    names, groups = expand(options.schedulers.split(","))
-    seeds = tuple(range(options.seed, options.seed + options.seeds))
-    count = options.problems or cells[0].recipe.problems
-    sweep = Sweep(cells, names, count, seeds, "test", None, "sample")
     found = evaluate(
-        sweep, baseline=options.baseline, out=options.out, workers=options.workers, progress=_say
+        options.scenario,
+        options.schedulers.split(","),
+        settings=parse_assignments(options.changes),
+        problems=options.problems,
+        seeds=range(options.seed, options.seed + options.seeds),
+        baseline=options.baseline,
+        out=options.out,
+        workers=options.workers,
+        progress=_say,
     )
-    _show(found)
-    for one in group_results(found, groups):
-        print(one)
+    print(found)
 
 
 def _say(done: int, total: int) -> None:
     print(f"{done} of {total} rows", file=sys.stderr, flush=True)
-
-
-def _show(found: Evaluation) -> None:
-    for one in found.summary:
-        if one.metric == found.metric:
-            print(f"{one.cell or found.sweep.cells[0].name}: {one.scheduler} {one.mean:.4f}")
-    for envelope in found.envelopes:
-        to_best, to_single = envelope.against_envelope, envelope.against_single
-        print(
-            f"{envelope.cell}: {envelope.scheduler} {to_best.percent:+.2f} % against the best rule of each "
-            f"problem, {to_single.percent:+.2f} % against {envelope.single}"
-        )
 
 
 if __name__ == "__main__":

@@ -42,6 +42,12 @@ class Envelope:
     """The one rule that is nearest to the envelope over all problems."""
     against_single: Ratio
 
+    def __str__(self) -> str:
+        return (
+            f"{self.cell}: {self.scheduler} {self.against_envelope.percent:+.2f} % against the best rule of each "
+            f"problem, {self.against_single.percent:+.2f} % against {self.single}"
+        )
+
 
 def is_rule(name: str) -> bool:
     """Whether a scheduler is a hand-made dispatcher."""

@@ -7,9 +7,10 @@ means, intervals and tests are over problems.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +20,12 @@ from weft.evaluation.breaches import Breach, breaches_of
 from weft.evaluation.envelope import Envelope, envelopes
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family, mean_interval
 from weft.evaluation.store import Key, Row, open_sweep
+from weft.io.verb_documents import document
 from weft.model.graph import Floats
 from weft.scenarios.settings import did_you_mean
+
+if TYPE_CHECKING:
+    from weft.evaluation.groups import GroupResult
 
 METRICS = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "copies")
 """Metrics that are summed up."""
@@ -86,6 +91,15 @@ class Evaluation:
     """Every scheduler against the best rule of each problem, where streams of many problems are run."""
     fallbacks: Mapping[str, int] = field(default_factory=dict)
     """Policy -> decisions beyond its training, which a rule made; only where there are any."""
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Folder of runs -> its policies, which differ in their training seed."""
+
+    @cached_property
+    def groups(self) -> tuple[GroupResult, ...]:
+        """Policies that differ in their training seed, together against the best rules."""
+        from weft.evaluation.groups import group_results
+
+        return group_results(self, self.members)
 
     @cached_property
     def breaches(self) -> Mapping[str, Breach]:
@@ -106,6 +120,35 @@ class Evaluation:
         """Median planning time."""
         times = [self.seconds[row.key] for row in self.rows if (row.cell, row.scheduler) == (cell, scheduler)]
         return float(np.median(times))
+
+    def __str__(self) -> str:
+        name = self.sweep.cells[0].name
+        means = [one for one in self.summary if one.metric == self.metric]
+        lines = [f"{one.cell or name}: {one.scheduler} {one.mean:.4f}" for one in means]
+        return "\n".join([*lines, *map(str, self.envelopes), *map(str, self.groups)])
+
+    def to_dict(self) -> dict[str, object]:
+        """The document of ``weft evaluate --json``."""
+        from weft.evaluation.claims import claims
+        from weft.evaluation.overall import overall
+
+        own = {
+            "scenario": self.sweep.cells[0].name,
+            "metric": self.metric,
+            "baseline": self.baseline,
+            "cells": [{"cell": cell.label, "settings": dict(cell.values)} for cell in self.sweep.cells],
+            "rows": [row.to_dict() | {"seconds": self.seconds[row.key]} for row in self.rows],
+            "summary": [asdict(one) for one in self.summary],
+            "comparisons": [one.to_dict() for one in self.comparisons],
+            "claims": [one.to_dict() for one in claims(self)],
+            "envelopes": [asdict(one) for one in self.envelopes],
+            "aggregates": [asdict(one) for one in overall(self)],
+            "fallbacks": dict(self.fallbacks),
+            "breaches": {name: asdict(one) for name, one in self.breaches.items()},
+            "rows_hash": self.rows_hash,
+            "groups": [asdict(one) for one in self.groups],
+        }
+        return document("evaluate", self.sweep.seeds[0], own)
 
 
 def evaluate(

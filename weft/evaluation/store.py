@@ -11,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 
 from weft.errors import InputError
@@ -63,6 +63,10 @@ class Row:
     def key(self) -> Key:
         """What identifies the row within its sweep."""
         return self.cell, self.problem, self.seed, self.scheduler
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return asdict(self) | {"devices": json.loads(self.devices or "null")}
 
 
 @dataclass(frozen=True)

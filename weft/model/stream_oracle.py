@@ -65,7 +65,8 @@ def _slack(record: StreamRecord, time: Floats) -> Floats:
 def _numbers(record: StreamRecord, case: Case) -> Iterator[Violation]:
     is_wrong = record.has_run & ~(np.isfinite(record.finish) & (record.start <= record.finish))
     yield from _first(record, "numbers", is_wrong, "has no finite start <= finish")
-    yield from _first(record, "device", record.device >= len(case.class_of), "has a device that is not there")
+    unknown = (record.device < -1) | (record.device >= len(case.class_of))
+    yield from _first(record, "device", unknown, "has a device that is not there")
 
 
 def _tasks(record: StreamRecord, case: Case) -> Iterator[Violation]:

@@ -57,8 +57,8 @@ def safe_dispatcher(problem: Problem, guard: Guard | None = None) -> Dispatcher:
 class Guard:
     """The upper ends of the trained ranges, with their margin: ages, lengths and flags are never negative."""
 
-    where = "far outside what it was trained on"
-    """Where it is needed, as a warning says it."""
+    warning = "far outside what it was trained on"
+    """What a session says when it is first needed; empty: that is nothing to worry about."""
 
     def __init__(self, card: Card) -> None:
         low, high = np.array(card.ranges, np.float32).T
@@ -82,7 +82,7 @@ class LoadGuard(Guard):
     batch pays. In its first moments a stream may look emptier than it is: a few decisions go to the rule then.
     """
 
-    where = "at loads far below those it was trained on"
+    warning = ""
 
     def __init__(self, loads: Sequence[float]) -> None:
         self._low = np.float32(np.log(min(LEAST_LOAD, LOAD_SHARE * min(loads))))

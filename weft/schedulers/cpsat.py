@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import time
 from collections.abc import Callable
 from itertools import pairwise, permutations
@@ -57,7 +58,8 @@ def load_solver() -> ModuleType:
 
 def _refuse_old(version: str) -> None:
     """Some versions before take minutes for what this one does in a tenth of a second."""
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+    found = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    if found < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise InputError(
             f"the exact planner needs ortools {oldest} or newer, found {version}: pip install -U 'weft[solve]' "

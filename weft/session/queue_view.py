@@ -211,9 +211,8 @@ class QueueView:
 
     def _fall_back(self, learned: Learned) -> Started:
         """A rule decides where the policy never was in training; said once, counted always."""
-        if not self.num_fallbacks:
-            where = learned.guard.where if learned.guard is not None else ""
-            message = f"{learned.name}: {where}, {self._dispatcher.name} decides there"
+        if not self.num_fallbacks and learned.guard is not None and learned.guard.warning:
+            message = f"{learned.name}: {learned.guard.warning}, {self._dispatcher.name} decides there"
             warnings.warn(message, stacklevel=5)
         self.num_fallbacks += 1
         decide_by_rule(

@@ -28,7 +28,7 @@ from weft.sim.task_moves import expire, finish, join, lose, release
 from weft.sim.task_rules import BY_KEY, VIRTUAL, TaskRule
 from weft.sim.tasks import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
 
-_ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status", "row_light")
+_ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status")
 _LISTS = ("next_row", "before", "after")
 
 Dispatches = RuleDispatcher | PlanDispatcher | OwnDispatcher

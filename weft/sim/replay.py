@@ -36,7 +36,8 @@ def carry_out(w: Tasks, f: Facts, s: TaskState, b: int, task: Ints, device: Ints
     begin(w, s, b)
     for k in range(len(task)):
         row = reserve(w, s, b, task[k], device[k], float(k))
-        s.row_light[row] = is_light[k]
+        if is_light[k]:
+            s.row_finish[row] = -np.inf
     is_over = False
     while not is_over:
         is_over = advance(w, f, s, b)

@@ -118,7 +118,7 @@ def _overload(cluster: Cluster, graph: TaskGraph) -> str | None:
                 return (
                     f"{device_class.slots} tasks on a device of class {device_class.name!r} may need "
                     f"{device_class.slots * most:g} of its {limit:g} {name}: slots of queues by kind do not see one "
-                    "another; give the class one slot, or fewer"
+                    "another; give the class fewer slots"
                 )
     return None
 

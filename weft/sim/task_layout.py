@@ -172,7 +172,6 @@ def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
         row_finish=np.zeros(num_rows),
         row_expected=np.zeros(num_rows),
         row_status=ints(num_rows),
-        row_light=bools(num_rows),
         first_row=ints(num_tasks),
         next_row=ints(num_rows),
         before=ints(num_rows),

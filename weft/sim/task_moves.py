@@ -46,6 +46,7 @@ from weft.sim.tasks import (
     add_event,
     data_ready,
     fits,
+    is_light,
     link_row,
     mark,
     new_row,
@@ -61,8 +62,9 @@ def _begin_row(w: Tasks, f: Facts, s: TaskState, b: int, row: int, start: float)
     """The row holds its share of the device from now on and runs from ``start`` on."""
     i, p = s.row_task[row], s.row_device[row]
     c = w.device_class[p]
-    for r in range(w.demand.shape[1]):
-        s.free[p, r] -= 0.0 if s.row_light[row] else w.demand[i, r]
+    if not is_light(s, row):
+        for r in range(w.demand.shape[1]):
+            s.free[p, r] -= w.demand[i, r]
     link_row(s, s.running, p, row)
     s.row_start[row] = start
     s.row_expected[row] = start + w.run[i, c]
@@ -190,7 +192,7 @@ def _serve(w: Tasks, f: Facts, s: TaskState, b: int, p: int) -> None:
             _leave_queue(w, s, b, row)
             s.row_status[row] = CANCELLED
             continue
-        has_room = s.is_up[p] and (s.row_light[row] or fits(w, s, i, p))
+        has_room = s.is_up[p] and (is_light(s, row) or fits(w, s, i, p))
         if s.status[i] == UNBORN or not has_room:
             return
         ready = data_ready(w, f, s, b, i, p)
@@ -290,9 +292,9 @@ def let_go(w: Tasks, s: TaskState, b: int, row: int, status: int) -> None:
     """A running row ends or is aborted: its share of the device is free."""
     i, p = s.row_task[row], s.row_device[row]
     unlink_row(s, s.running, p, row)
-    for r in range(w.demand.shape[1]):
-        share = 0.0 if s.row_light[row] else w.demand[i, r]
-        s.free[p, r] = s.free[p, r] + share if s.running[p] >= 0 else w.capacity[p, r]
+    if not is_light(s, row):
+        for r in range(w.demand.shape[1]):
+            s.free[p, r] = s.free[p, r] + w.demand[i, r] if s.running[p] >= 0 else w.capacity[p, r]
     s.row_finish[row] = s.now[b]
     s.row_status[row] = status
     refresh(w, s, b, p)

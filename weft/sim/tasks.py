@@ -119,10 +119,9 @@ class TaskState(NamedTuple):
     row_task: Ints  # (max_rows,)
     row_device: Ints  # (max_rows,)
     row_start: Floats  # (max_rows,)
-    row_finish: Floats  # (max_rows,) infinite until it ends
+    row_finish: Floats  # (max_rows,) infinite until it ends; minus infinite: it holds nothing of its device
     row_expected: Floats  # (max_rows,) planned start while reserved, then expected finish
     row_status: Ints  # (max_rows,)
-    row_light: Bools  # (max_rows,) it holds nothing of its device
     first_row: Ints  # (num_tasks,) rows of one task form a list
     next_row: Ints  # (max_rows,)
     before: Ints  # (max_rows,) lists of the rows that hold, or wait for, one device
@@ -245,12 +244,17 @@ def new_row(s: TaskState, b: int, i: int, p: int) -> int:
     s.row_task[row], s.row_device[row] = i, p
     s.row_start[row], s.row_finish[row], s.row_expected[row] = np.inf, np.inf, 0.0
     s.row_status[row] = PLANNED
-    s.row_light[row] = False
     s.next_row[row] = s.first_row[i]
     s.first_row[i] = row
     s.before[row] = -1
     s.after[row] = -1
     return row
+
+
+@inlined
+def is_light(s: TaskState, row: int) -> bool:
+    """Whether a row that has not ended holds nothing of its device."""
+    return s.row_finish[row] == -np.inf
 
 
 @inlined

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from weft.errors import exit_code_of
 from weft.scenarios import parse_assignments
-from weft.training.group import parse_seeds, train_group
-from weft.training.recipes import read_recipe
+from weft.training.group import parse_seeds
 from weft.training.run import Outcome
+from weft.training.train import train
 
 
 def main(arguments: list[str]) -> int:
@@ -33,16 +32,16 @@ def main(arguments: list[str]) -> int:
 
 
 def _train(options: argparse.Namespace) -> None:
-    recipe = read_recipe(options.recipe, parse_assignments(options.changes))
-    train_group(
-        recipe,
-        options.out or Path("runs") / Path(options.recipe).stem,
-        parse_seeds(options.seeds),
+    train(
+        options.recipe,
+        options.out,
+        settings=parse_assignments(options.changes),
+        seeds=parse_seeds(options.seeds),
         workers=options.workers,
         device=options.device,
         start=options.start,
         threads=max(1, options.threads),
-        has_tensorboard=options.tensorboard,
+        tensorboard=options.tensorboard,
         on_done=_report,
     )
 

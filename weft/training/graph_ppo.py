@@ -165,6 +165,11 @@ def graph_card(recipe: Recipe) -> Card:
     )
 
 
+def check_seed(recipe: Recipe, seed: int) -> None:
+    """Refuse a seed whose environments would meet streams of validation."""
+    check_training_seed(seed, max(recipe.config.num_envs, TRIALS))
+
+
 def graph_learner(
     recipe: Recipe,
     seed: int,
@@ -180,7 +185,7 @@ def graph_learner(
             f"expected a multiple of {recipe.problems} problems, got {recipe.config.num_envs}",
             field="num_envs",
         )
-    check_training_seed(seed, max(recipe.config.num_envs, TRIALS))
+    check_seed(recipe, seed)
     on_notice(f"running {len(recipe.rules)} rules on {recipe.problems} problems")
     judged = [judge(recipe.problem_setup(i), recipe.rules, seed) for i in range(recipe.problems)]
     env = ManyEnv(

@@ -71,7 +71,7 @@ def train(
         Whether rows are written for TensorBoard too.
     """
     try:
-        from weft.training.graph_ppo import graph_card, graph_learner
+        from weft.training.graph_ppo import check_seed, graph_card, graph_learner
         from weft.training.many_validation import ManyJudge
         from weft.training.ppo import PPO
     except ImportError:
@@ -79,6 +79,8 @@ def train(
     spec = Spec("ppo", asdict(recipe.config), seed, {**recipe.to_dict(), "from": start})
     if has_tensorboard:
         require_tensorboard()
+    if recipe.problems:
+        check_seed(recipe, seed)
     with open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run:
         if recipe.problems:
             weights = starting_weights(start, graph_card(recipe))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.evaluation.statistics.bootstrap import Interval, batches
 from weft.evaluation.statistics.distributions import normal_two_sided, t_quantile
+from weft.evaluation.statistics.intervals import crossed_interval
 from weft.evaluation.statistics.samples import (
     check_confidence,
     check_resamples,
@@ -26,6 +27,8 @@ from weft.evaluation.statistics.samples import (
 )
 from weft.model.graph import Floats
 
+FEW = 10
+"""Below so many samples or runs, intervals of medians and the like are as wide as that of the mean."""
 _TIE = 1e-9
 """Log-ratios up to this size count as none."""
 
@@ -123,8 +126,10 @@ def paired_aggregates(
 ) -> PairedAggregates:
     """Mean, median, interquartile mean and probability of improvement of the costs of a against b.
 
-    Quantiles of the resamples are taken further out the fewer samples there are, as Student's t is
-    against the normal distribution (Hesterberg 2015, the expanded percentile interval).
+    The interval of the mean is that of :func:`crossed_interval`. Quantiles of the resamples are taken further
+    out the fewer samples there are, as Student's t is against the normal distribution (Hesterberg 2015, the
+    expanded percentile interval). Few samples show too little of what may happen: below ten, intervals are
+    at least as wide as that of the mean, and a chance has at least Wilson's interval.
 
     Parameters
     ----------
@@ -143,7 +148,35 @@ def paired_aggregates(
     value = _paired_summaries((first.mean(axis=0) - second.mean(axis=0))[None])[0]
     fewest = min(n for n in (len(first), len(second), first.shape[1]) if n > 1)
     wider = _percentiles(value, np.concatenate(found), _expanded(level, fewest))
-    return PairedAggregates(*(replace(one, confidence=level) for one in wider))
+    mean = crossed_interval(first.mean(axis=2), second.mean(axis=2), confidence=level)
+    if fewest < FEW:
+        wider[1:3] = [_at_least_around(one, mean) for one in wider[1:3]]
+    median, middle = (replace(one, confidence=level) for one in wider[1:3])
+    return PairedAggregates(
+        _around(mean.value, mean), median, middle, _at_least_wilson(wider[3], fewest, level)
+    )
+
+
+def _around(centre: float, mean: Interval) -> Interval:
+    """The interval of a mean of logarithms, moved to another centre, in percent."""
+    ends = (centre + mean.low - mean.value, centre + mean.high - mean.value)
+    low, high = (100.0 * math.expm1(min(end, 700.0)) for end in ends)
+    return Interval(100.0 * math.expm1(min(centre, 700.0)), low, high, mean.confidence)
+
+
+def _at_least_around(found: Interval, mean: Interval) -> Interval:
+    other = _around(math.log1p(found.value / 100.0), mean)
+    return replace(other, low=min(found.low, other.low), high=max(found.high, other.high), value=found.value)
+
+
+def _at_least_wilson(found: Interval, n: int, level: float) -> Interval:
+    """Shares in percent; Wilson's score interval of so many samples is sound where all went one way."""
+    z2 = t_quantile(1.0 - level, 1e6) ** 2 / n
+    share = found.value / 100.0
+    centre = (share + z2 / 2.0) / (1.0 + z2)
+    half = math.sqrt(z2 * share * (1.0 - share) + z2 * z2 / 4.0) / (1.0 + z2)
+    low, high = 100.0 * max(0.0, centre - half), 100.0 * min(1.0, centre + half)
+    return Interval(found.value, min(found.low, low), max(found.high, high), level)
 
 
 def _cubes(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:

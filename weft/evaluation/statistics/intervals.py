@@ -3,7 +3,8 @@
 Student's t is right for normal values. Means of few skewed values miss too often, mostly on the side
 of the longer tail, and what a small sample shows of its skewness is too little. So the half-width of
 95 % is multiplied by 1 + 2.5/n, and on the side of the longer tail moved out by twice Johnson's
-correction (1978). ``python -m benchmarks coverage`` prints what that reaches.
+correction (1978). Fewer than five values say nothing of skewness: there it is t times 1.5. ``python -m
+benchmarks coverage`` prints what that reaches.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from weft.evaluation.statistics.distributions import t_quantile
 from weft.evaluation.statistics.samples import check_confidence, column, crossed
 from weft.model.graph import Floats
 
+FEWEST = 5
+"""From so many values on skewness counts, and the allowance for small samples no longer grows below."""
 _USUAL = 0.05
 """The error for which the allowance of small samples was chosen."""
 
@@ -74,7 +77,7 @@ def _part(values: Floats) -> _Part:
         return _Part(0.0, n - 1, 0.0)
     square = float((offsets**2).mean())
     skewness = 0.0
-    if n > 2:
+    if n >= FEWEST:
         skewness = float((offsets**3).mean()) / square**1.5 * math.sqrt(n - 1) / (n - 2)
     return _Part(square / (n - 1), n - 1, skewness)
 
@@ -94,7 +97,7 @@ def _ends(parts: Sequence[_Part], level: float) -> tuple[float, float]:
 @lru_cache(maxsize=256)
 def _quantile(error: float, df: float) -> float:
     """Student's t and the allowance for small samples, which does not grow where the error is smaller."""
-    return t_quantile(error, df) + t_quantile(max(error, _USUAL), df) * 2.5 / (df + 1.0)
+    return t_quantile(error, df) + t_quantile(max(error, _USUAL), df) * 2.5 / max(df + 1.0, FEWEST)
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,239 @@
+"""Several planners on the same problems: what ``weft.compare`` answers and ``weft compare`` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from weft import catalog
+from weft.errors import MissingExtra, UnsupportedError
+from weft.io.files import read_problem
+from weft.io.verb_documents import document
+from weft.model.cluster import Cluster
+from weft.model.problem import Problem
+from weft.model.validate import validate
+
+REFERENCE = "heft"
+
+Scheduler = Any
+"""Name of a planner, or a planner."""
+Around = Callable[[str], AbstractContextManager[object]]
+"""Called with words for what takes long; the context it returns is open meanwhile."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheduler on one file; times in the file's unit, ``seconds`` of planning."""
+
+    file: str
+    scheduler: str
+    makespan: float
+    lower_bound: float
+    bound_by: str
+    gap_percent: float
+    vs_heft_percent: float | None
+    """Makespan against HEFT's; negative is shorter."""
+    copies: int
+    seconds: float
+    valid: bool
+    time_unit: str
+    best: bool = False
+
+    def __str__(self) -> str:
+        mark, check = "*" if self.best else " ", "" if self.valid else ", NOT VALID"
+        return (
+            f"{mark} {self.scheduler}: makespan {self.makespan:.6g} {self.time_unit}, "
+            f"{self.gap_percent:.1f} % above the bound{check}"
+        )
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A scheduler that could not act on a file, and why."""
+
+    file: str
+    scheduler: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Contest:
+    """All schedulers on one problem; ``file`` is its name where it was read from none."""
+
+    file: str
+    problem: Problem
+    rows: tuple[Row, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def best(self) -> Row | None:
+        """The shortest valid schedule; the first of equal ones."""
+        return next((row for row in self.rows if row.best), None)
+
+    def __str__(self) -> str:
+        left_out = [f"  {one.scheduler} left out: {one.reason}" for one in self.skipped]
+        return "\n".join([self.file, *map(str, self.rows), *left_out])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All schedulers on all problems."""
+
+    contests: tuple[Contest, ...]
+    schedulers: tuple[str, ...]
+    seed: int
+    command: str = ""
+    """The command line that asked; empty where Python did."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Problem by problem, schedulers in the order asked for."""
+        return tuple(row for contest in self.contests for row in contest.rows)
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """Who could not act where."""
+        return tuple(one for contest in self.contests for one in contest.skipped)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.contests))
+
+    def to_dict(self) -> dict[str, object]:
+        """The document of ``weft compare --json``."""
+        rows, skipped = [asdict(row) for row in self.rows], [asdict(one) for one in self.skipped]
+        return document("compare", self.seed, {"rows": rows, "skipped": skipped, "command": self.command})
+
+
+def compare(
+    problems: Problem | str | Path | Sequence[Problem | str | Path],
+    schedulers: Sequence[Scheduler] = (),
+    *,
+    cluster: str | Path | Cluster | None = None,
+    ccr: float | None = None,
+    copies: bool = True,
+    seed: int = 0,
+    budget: float | None = None,
+    effort: int | None = None,
+    around: Around = nullcontext,
+) -> Comparison:
+    """Plan problems with several schedulers; HEFT is the reference, also where it is not listed.
+
+    Parameters
+    ----------
+    problems
+        Problems, or files; ``cluster``, ``ccr`` and ``copies`` are those of ``read_problem``.
+    schedulers
+        Names of planners, or planners; none: all but the searches.
+    budget
+        Wall seconds for planners that search.
+    effort
+        Number of evaluations for planners that search; repeatable.
+    around
+        Called with words for what takes long; the context it returns is open meanwhile.
+    """
+    names = _checked(schedulers)
+    several = [problems] if isinstance(problems, Problem | str | Path) else problems
+    loaded = [_loaded(one, cluster, ccr, copies, around) for one in several]
+    asked = _Asked(names, seed, budget, effort, around)
+    contests = tuple(_contest(file, problem, asked) for file, problem in loaded)
+    return Comparison(contests, tuple(map(name_of, names)), seed)
+
+
+def name_of(scheduler: Scheduler) -> str:
+    """What a planner is called in results."""
+    return str(getattr(scheduler, "name", scheduler))
+
+
+class _Asked(NamedTuple):
+    schedulers: Sequence[Scheduler]
+    seed: int
+    budget: float | None
+    effort: int | None
+    around: Around
+
+
+def _checked(schedulers: Sequence[Scheduler]) -> Sequence[Scheduler]:
+    """The schedulers asked for, all there; all but the searches when none are named."""
+    for one in schedulers:
+        catalog.planner(one)
+    return schedulers or [name for name, entry in catalog.PLANNERS.items() if not entry.is_search]
+
+
+def _loaded(
+    source: Problem | str | Path,
+    cluster: str | Path | Cluster | None,
+    ccr: float | None,
+    copies: bool,
+    around: Around,
+) -> tuple[str, Problem]:
+    if isinstance(source, Problem):
+        return source.name, source
+    with around(f"reading {source}"):
+        return str(source), read_problem(source, cluster, ccr=ccr, copies=copies)
+
+
+def _contest(file: str, problem: Problem, asked: _Asked) -> Contest:
+    rows: list[Row] = []
+    skipped: list[Skipped] = []
+    for scheduler in asked.schedulers:
+        try:
+            rows.append(_row(file, problem, scheduler, asked))
+        except (UnsupportedError, MissingExtra) as error:
+            name = name_of(scheduler)
+            skipped.append(Skipped(file, name, error.message.removeprefix(f"{name}: ")))
+    return Contest(file, problem, _judged(rows, _reference(problem, rows, asked)), tuple(skipped))
+
+
+def _row(file: str, problem: Problem, scheduler: Scheduler, asked: _Asked) -> Row:
+    result = _planned(problem, scheduler, asked)
+    plan, bound = result.schedule, result.schedule.bound
+    with asked.around(f"checking {len(plan)} placements"):
+        is_valid = not validate(plan)
+    return Row(
+        file=file,
+        scheduler=name_of(scheduler),
+        makespan=plan.makespan,
+        lower_bound=bound.value,
+        bound_by=bound.method,
+        gap_percent=plan.gap_percent,
+        vs_heft_percent=None,
+        copies=plan.num_copies,
+        seconds=result.seconds,
+        valid=is_valid,
+        time_unit=plan.time_unit,
+    )
+
+
+def _planned(problem: Problem, scheduler: Scheduler, asked: _Asked) -> catalog.Result:
+    tasks = f"{problem.num_tasks} task{'' if problem.num_tasks == 1 else 's'}"
+    with asked.around(f"planning {tasks} with {name_of(scheduler)}"):
+        return catalog.schedule(problem, scheduler, seed=asked.seed, budget=asked.budget, effort=asked.effort)
+
+
+def _reference(problem: Problem, rows: list[Row], asked: _Asked) -> float | None:
+    """HEFT's makespan, or None where it cannot act."""
+    listed = [row.makespan for row in rows if row.scheduler == REFERENCE]
+    if listed:
+        return listed[0]
+    try:
+        plain = asked._replace(budget=None, effort=None)
+        return _planned(problem, REFERENCE, plain).schedule.makespan
+    except UnsupportedError:
+        return None
+
+
+def _judged(rows: list[Row], heft: float | None) -> tuple[Row, ...]:
+    """Rows with the distance to HEFT filled in and the shortest valid ones marked."""
+    shortest = min((row.makespan for row in rows if row.valid), default=None)
+    return tuple(
+        replace(
+            row,
+            vs_heft_percent=100.0 * (row.makespan / heft - 1.0) if heft else None,
+            best=row.valid and shortest is not None and math.isclose(row.makespan, shortest, rel_tol=1e-9),
+        )
+        for row in rows
+    )
