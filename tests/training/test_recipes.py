@@ -146,7 +146,8 @@ def test_start_may_wait_where_it_idled_before(tmp_path: Path) -> None:
 def test_shipped_policy_beats_the_strongest_rule_where_heavy_tasks_are_common() -> None:
     weights, card = load_policy(str(catalog.policy_file("ppo")))
     learned = chooser("conditional-ppo")
-    setup = setup_of(scenario("conditional", jobs=4000, p_c=0.1).stream("test", 0), learned.sight)
+    case = scenario("conditional", jobs=4000, p_c=0.1).stream("test", 0)
+    setup = setup_of(case, learned.sight, waits=learned.waits)
     assert isinstance(learned.policy, MlpPolicy)
     assert (card.name, len(weights)) == ("conditional-ppo", 12)
     seeds = np.arange(900, 908)
