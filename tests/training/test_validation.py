@@ -66,7 +66,7 @@ def test_environment_draws_from_the_law_it_is_given():
 
 
 def test_judge_knows_the_rules_and_the_shipped_policy():
-    recipe = read_recipe("conditional", {"validation.seeds": 2, "validation.jobs": 800})
+    recipe = read_recipe("conditional-fine", {"validation.seeds": 2, "validation.jobs": 800})
     judge = recipe.judge(recipe.setup())
     row = judge.figures(judge.job_times(*load_policy(str(catalog.policy_file("ppo")))))
     assert sorted(judge.rules) == sorted(("fifo", "mru", "depth-first", *ENVELOPE))

@@ -87,7 +87,7 @@ def test_profile_comes_with_typical_differences_to_the_baseline():
     assert isinstance(typical, Table)
     assert typical.headers[-1] == "below fifo (% of samples)"
     assert typical.rows[0][0] == "ppo" and typical.rows[0][1].startswith("-9.")
-    assert typical.rows[0][3] == "100 (100 to 100)"
+    assert typical.rows[0][3] == "100 (68 to 100)"
     assert len(profiles(example_frame(cost, num_seeds=1)).blocks) == 2  # type: ignore[union-attr]
 
 
