@@ -280,3 +280,26 @@ def test_evaluate_takes_a_scenario_by_its_code(run: Run):
 def test_own_scenario_is_refused_by_what_is_wrong(given: object, message: str):
     with pytest.raises(weft.InputError, match=message):
         scenario(given).problem("test", 0)
+
+
+CHEAT = """
+from dataclasses import replace
+import weft
+
+class Cheat:
+    name = "cheat"
+    def plan(self, problem, *, seed=0, limit=None):
+        plan = weft.schedule(problem, "heft").schedule
+        return replace(plan, start=plan.start / 2, finish=plan.finish / 2)
+"""
+
+
+def test_plan_that_breaks_a_rule_is_called_that_and_not_optimal(run: Run, tmp_path: Path):
+    (tmp_path / "cheat.py").write_text(CHEAT, "utf-8")
+    words = ("schedule", "pipeline.json", "-c", "gpu-mix-8", "-s", "cheat.py:Cheat")
+    code, out, _ = run(*words)
+    assert code == 1
+    assert "below the lower bound, so it cannot be valid" in out
+    assert "NOT VALID: duration" in out
+    code, out, _ = run(*words, "--json")
+    assert code == 1 and '"valid": false' in out

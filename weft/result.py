@@ -37,6 +37,8 @@ def quality(plan: Schedule) -> str:
     bound = plan.bound
     among = "" if bound.copies else " among schedules without copies"
     known = f"bound {bound.value:.6g} by {bound.method}"
+    if plan.gap_percent < -1e-6:
+        return f"below the lower bound, so it cannot be valid ({known})"
     if plan.gap_percent < 1e-7:
         return f"optimal{among} ({known})"
     if plan.gap_percent == float("inf"):

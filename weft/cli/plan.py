@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.model.schedule import Schedule
 
 NOT_VALID = 1
-"""Exit code of ``validate`` for a schedule that was read but breaks a rule."""
+"""Exit code where a schedule breaks a rule."""
 
 
 def load(file: Path, cluster: str | None, ccr: float | None, copies: bool) -> Problem:
@@ -43,12 +43,13 @@ def make(
         return catalog.schedule(problem, scheduler, seed=seed, budget=budget, effort=effort)
 
 
-def is_valid(plan: Schedule) -> bool:
-    """Ask the independent validator."""
+def first_fault(plan: Schedule) -> str | None:
+    """The first rule the plan breaks, by the independent validator; None: it is valid."""
     from weft.model.validate import validate as check
 
     with output.progress(f"checking {len(plan)} placements"):
-        return not check(plan)
+        found = check(plan)
+    return str(found[0]) if found else None
 
 
 def schedule(
@@ -87,25 +88,33 @@ def schedule(
     evaluations = opt.efforts(effort, samples)
     result = make(load(file, cluster, ccr, copies), scheduler, seed, seconds, evaluations)
     opt.say_unused(scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
-    valid = is_valid(result.schedule)
+    fault = first_fault(result.schedule)
     if out is not None:
-        write_schedule(result, out, valid=valid)
+        write_schedule(result, out, valid=fault is None)
     if gantt is not None:
         draw({scheduler: result.schedule}, gantt)
-    spread = None if noise is None else questions.under_noise(result.schedule, noise, seeds, seed)
+    is_played = noise is not None and fault is None
+    spread = questions.under_noise(result.schedule, noise or 0.0, seeds, seed) if is_played else None
     if as_json:
-        document = schedule_document(result, valid=valid)
+        document = schedule_document(result, valid=fault is None)
         if spread is not None:
             questions.add_noise(document, spread)
         output.emit(document)
+        _refuse(fault)
         return
-    output.say(summary(result, valid))
+    output.say(summary(result, fault))
     if spread is not None:
         output.say(questions.noise_summary(result.schedule, spread))
     for path in (out, gantt):
         if path is not None:
             output.note(f"wrote {path}")
+    _refuse(fault)
     output.next_command(f"weft compare {opt.again(file, cluster, ccr, copies, seed)}")
+
+
+def _refuse(fault: str | None) -> None:
+    if fault is not None:
+        raise typer.Exit(NOT_VALID)
 
 
 def draw(
@@ -118,7 +127,7 @@ def draw(
         return gantt(plans, out, width=width, markup=is_coloured)
 
 
-def summary(result: Result, valid: bool) -> str:
+def summary(result: Result, fault: str | None) -> str:
     """A few lines a person reads first."""
     from weft import catalog
 
@@ -133,7 +142,7 @@ def summary(result: Result, valid: bool) -> str:
         f"  copies       {plan.num_copies} of {problem.num_tasks} tasks run again elsewhere"
         if plan.num_copies
         else "  copies       none",
-        f"  check        {'valid' if valid else 'NOT VALID: see weft validate'}",
+        f"  check        {'valid' if fault is None else f'NOT VALID: {output.safe(fault)}'}",
     ]
     if result.note:
         rows.append(f"  note         {output.safe(result.note)}")

@@ -78,6 +78,8 @@ def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: 
         marker=MARKS[k % len(MARKS)],
         markersize=4.5,
         linewidth=1.4 if setting else 0.0,
+        linestyle="--" if k >= len(COLOURS) else "-",
+        markerfacecolor="white" if k >= len(COLOURS) else None,
         elinewidth=0.9,
         capsize=2.0,
         label=Path(name).name if "/" in name else name,
