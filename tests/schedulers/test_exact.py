@@ -28,7 +28,7 @@ from weft.schedulers.cpsat import OLDEST, Program
 from weft.schedulers.exact import MOST_CHOICES, Exact
 from weft.schedulers.listing import Heft, ListPlanner, Random
 from weft.schedulers.tabu import Tabu
-from weft.schedulers.ticks import Case
+from weft.schedulers.ticks import Answer, Case
 
 FT06 = (
     "2 1 0 3 1 6 3 7 5 3 4 6",
@@ -128,6 +128,29 @@ def test_exact_model_of_a_job_shop_is_the_disjunctive_one():
     assert not any(constraint.enforcement_literal for constraint in program.model.proto.constraints)
     starts_makespan_and_one = problem.num_tasks + 2
     assert len(program.model.proto.variables) == starts_makespan_and_one
+
+
+def test_exact_searches_a_small_shop_with_the_hint_and_then_without(monkeypatch: pytest.MonkeyPatch):
+    seen: list[tuple[bool, float]] = []
+    search = Program.search
+
+    def noted(self: Program, parameters: dict[str, float]) -> Answer | None:
+        has_hint = len(self.model.proto.solution_hint.vars) > 0
+        seen.append((has_hint, parameters["max_deterministic_time"]))
+        return search(self, parameters)
+
+    monkeypatch.setattr(Program, "search", noted)
+    plan(Exact(), job_shop_problem(*tables(12, 12), "shop"), effort=200)
+    (is_first, ticks), (is_second, rest) = seen
+    assert (is_first, is_second) == (True, False)
+    assert ticks + rest == pytest.approx(0.2, abs=0.02)
+
+
+def test_exact_repeats_a_shop_with_an_effort():
+    problem = job_shop_problem(*tables(12, 12), "shop")
+    first, second = (Exact().plan(problem, seed=3, limit=Limit(effort=120)) for _ in range(2))
+    assert first.start.tobytes() == second.start.tobytes()
+    assert first.lower_bounds == second.lower_bounds
 
 
 def test_exact_joins_equal_devices_without_transfers():

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from itertools import pairwise, permutations
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 OLDEST = (9, 15)
 """The oldest version of ortools that will do; also in pyproject and the doctor."""
 MOST_RELATED = 200
-"""Up to this many tasks, the work before and after each task is weighed against the time there is."""
+"""Up to this many tasks a proof is within reach, and what only helps a proof is added."""
+HINTED = 0.05
+"""Deterministic time for which a shop is searched along the hint: about a quarter of a second."""
 MOST_ORDERED = 60
 """Up to this many tasks that share a device, the order of each two of them is a variable."""
 
@@ -95,8 +97,12 @@ class Program:
         self.inside: dict[tuple[int, int], cp_model.IntVar] = {}  # (task, group) -> literal
         self.before: dict[tuple[int, int], cp_model.IntVar] = {}  # (task, task) -> literal
         self.hinted: Answer | None = None
+        self.callback: cp_model.CpSolverSolutionCallback | None = None
+        self.spent = Spent(0.0, 0.0, False)
         self.is_cut = False
-        """Whether the wall clock ended the last search before its deterministic time was spent."""
+        """Whether the wall clock ended the last search: it was undecided, with deterministic time left.
+
+        The wall time does not tell, for the solver stops a little before its limit."""
         held: list[Held] = [[] for _ in case.pools]
         for i in range(case.problem.num_tasks):
             self._add_task(i, held)
@@ -112,6 +118,8 @@ class Program:
             for i, j in pairwise(twins):
                 self.model.add(self.start[i] <= self.start[j])
         self.model.minimize(self.makespan)
+        self.is_shop = bool(self.uses) and all(len(uses) == 1 for uses in self.uses)
+        """Whether only orders are open."""
 
     def _add_task(self, i: int, held: list[Held]) -> None:
         """Start, end and intervals; empty ones hold nothing."""
@@ -122,7 +130,8 @@ class Program:
             self._add_fixed(i, *ticks.popitem(), latest, held)
         else:
             self._add_choice(i, ticks, latest, held)
-        self.model.add(self.makespan >= self.end[i])
+        if case.a.succ_ptr[i] == case.a.succ_ptr[i + 1]:  # the others end before their children do
+            self.model.add(self.makespan >= self.end[i])
 
     def _add_fixed(self, i: int, pool: int, ticks: int, latest: int, held: list[Held]) -> None:
         """A task that can be in one pool only: nothing about it is optional."""
@@ -249,9 +258,9 @@ class Program:
     def hint(self, schedule: Schedule) -> None:
         """Begin with this schedule.
 
-        Neither its makespan is hinted at nor do variables end at it. A solver that is told to stay below
-        it from the first node on proves the optimum up to ten times later than one that comes down to
-        it on its own way along the hint and learns from that.
+        Neither its makespan is hinted at nor do variables end at it: a solver that is told to stay below it
+        from the first node on proves the optimum up to ten times later than one that comes down to it on
+        its own way and learns from that.
         """
         case, hint = self.case, self.model.add_hint
         pool, start = case.canonical(schedule)
@@ -271,18 +280,38 @@ class Program:
             hint(literal, case.pools[pool[i]].group == g)
 
     def solve(self, parameters: dict[str, float], on_progress: Progress | None) -> Answer | None:
-        """Search; None if neither a schedule nor a bound was found in time."""
+        """Search; None if neither a schedule nor a bound was found in time.
+
+        A shop small enough for a proof is searched a moment along the hint, which may be all it takes, and
+        then without: with a start close to the optimum ``ft10`` and ``abz5`` are proven far later.
+        """
+        self.callback = self._callback(on_progress) if on_progress else None
+        if not self.is_shop or len(self.start) > MOST_RELATED:
+            return self.search(parameters)
+        ticks = parameters.get("max_deterministic_time", math.inf)
+        first = self.search({**parameters, "max_deterministic_time": min(HINTED, ticks)})
+        rest = {"max_time_in_seconds": parameters["max_time_in_seconds"] - self.spent.wall}
+        if ticks < math.inf:
+            rest["max_deterministic_time"] = ticks - self.spent.ticks
+        if self.spent.is_decided or (self.is_cut and ticks < math.inf) or min(rest.values()) <= 0:
+            return first
+        self.model.clear_hints()
+        return _better(first, self.search({**parameters, **rest}))
+
+    def search(self, parameters: dict[str, float]) -> Answer | None:
+        """One run of the solver."""
         solver = self.cp.CpSolver()
         for key, value in parameters.items():
             setattr(solver.parameters, key, value)
-        status = solver.solve(self.model, self._callback(on_progress) if on_progress else None)
-        self.is_cut = self._was_cut(solver, status)
+        status = solver.solve(self.model, self.callback)
         if status == self.cp.INFEASIBLE and self.case.has_deadlines:
             solver.parameters.cp_model_presolve = False  # a verdict that ends the run is asked for twice
             status = solver.solve(self.model)
-            self.is_cut = self._was_cut(solver, status)
             if status == self.cp.INFEASIBLE:
                 raise InfeasibleError(_late(self.case.problem), field="deadline")
+        is_decided = status in (self.cp.OPTIMAL, self.cp.INFEASIBLE)
+        self.spent = Spent(solver.wall_time, solver.response_proto.deterministic_time, is_decided)
+        self.is_cut = not is_decided and self.spent.ticks < solver.parameters.max_deterministic_time
         return self._answer(solver, is_found=status in (self.cp.OPTIMAL, self.cp.FEASIBLE))
 
     def _answer(self, solver: cp_model.CpSolver, is_found: bool) -> Answer | None:
@@ -297,24 +326,35 @@ class Program:
             bound,
         )
 
-    def _was_cut(self, solver: cp_model.CpSolver, status: cp_model.CpSolverStatus) -> bool:
-        """Whether the search ended undecided with deterministic time left: only the wall clock does that.
-
-        The wall time itself does not tell, for the solver stops a little before its limit.
-        """
-        is_decided = status in (self.cp.OPTIMAL, self.cp.INFEASIBLE)
-        spent = solver.response_proto.deterministic_time
-        return not is_decided and spent < solver.parameters.max_deterministic_time
-
     def _callback(self, on_progress: Progress) -> cp_model.CpSolverSolutionCallback:
         scale, started = self.case.grid.scale, time.perf_counter()
 
         class Callback(self.cp.CpSolverSolutionCallback):  # type: ignore[name-defined, misc]
+            best = math.inf
+
             def on_solution_callback(self) -> None:
-                seconds = time.perf_counter() - started
-                on_progress(seconds, self.objective_value / scale, self.best_objective_bound / scale)
+                if self.objective_value < self.best:
+                    self.best = self.objective_value
+                    seconds = time.perf_counter() - started
+                    on_progress(seconds, self.objective_value / scale, self.best_objective_bound / scale)
 
         return Callback()
+
+
+class Spent(NamedTuple):
+    """What one run of the solver took, and whether it came to an end of its own."""
+
+    wall: float
+    ticks: float
+    is_decided: bool
+
+
+def _better(one: Answer | None, other: Answer | None) -> Answer | None:
+    """The shorter of two answers, with the higher bound."""
+    if one is None or other is None:
+        return one or other
+    shorter = min(one, other, key=lambda answer: max(answer.finish))
+    return shorter._replace(bound=max(one.bound, other.bound))
 
 
 def _late(problem: Problem) -> str:
