@@ -12,9 +12,9 @@ import numpy as np
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
-from weft.policies.oneshot import load, shipped
-from weft.policies.task_view import view_of
-from weft.schedulers.rules import Decoder
+from weft.policies.oneshot.features import view_of
+from weft.policies.oneshot.planner import load, shipped
+from weft.schedulers.planners.rules import Decoder
 from weft.sim.arrays import Arrays
 
 

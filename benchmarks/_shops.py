@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft import catalog
-from weft.evaluation.instances import best_known, suite
+from weft.evaluation.sets.instances import best_known, suite
 from weft.io.jssp import problem_shop
 from weft.model.problem import Problem
 from weft.model.validate import validate
 from weft.schedulers.base import Limit
-from weft.schedulers.exact import Exact
+from weft.schedulers.exact.planner import Exact
 
 FAMILIES = {"ft": "fisher", "la": "lawrence", "abz": "adams"}
 SHOPS = (

@@ -14,7 +14,7 @@ from functools import reduce
 from benchmarks._blindness import Compared, queues
 from weft import Session, catalog
 from weft.errors import UnsupportedError
-from weft.schedulers.replan import PlanDispatcher, can_join
+from weft.schedulers.dispatchers.replanning import PlanDispatcher, can_join
 from weft.testing import blindness as tasks
 
 PLANS = ("plan:heft", "plan:peft", "plan:deft", "plan:min-min")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.policies.checkpoint import Architecture
-from weft.policies.forward import MlpPolicy
+from weft.policies.mlp.forward import MlpPolicy
 
 TARGET_US = 20.0
 

@@ -14,7 +14,7 @@ import numpy as np
 from weft.model import Problem
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.graph import Floats
-from weft.schedulers.rules import ACTIVE, BACKFILL, WAIT, Decoder
+from weft.schedulers.planners.rules import ACTIVE, BACKFILL, WAIT, Decoder
 
 PER_SECOND = 20_000.0
 TARGETED = ("opgraph-layered", "opgraph-er", "opgraph-sbm")

@@ -15,10 +15,10 @@ from weft.model import Cluster, Problem
 from weft.model.cluster import DeviceClass
 from weft.model.generate import Knobs, generate
 from weft.model.problem import expected
-from weft.schedulers.dispatch_tasks import by_age
-from weft.sim.task_layout import compile_tasks, facts_of, new_task_state
-from weft.sim.task_rules import BY_KEY, IDLE, TaskRule, run_tasks
-from weft.sim.tasks import DONE, NUM_STARTED
+from weft.schedulers.dispatchers.tasks import by_age
+from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
+from weft.sim.tasks.rules import BY_KEY, IDLE, TaskRule, run_tasks
+from weft.sim.tasks.state import DONE, NUM_STARTED
 
 GROWS_AT_MOST = 3.0
 KNOBS = Knobs(density=2.0, ccr=1.0)

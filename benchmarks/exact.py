@@ -22,7 +22,7 @@ from weft.model.generate import generate
 from weft.model.problem import Problem
 from weft.model.validate import validate
 from weft.schedulers.base import Limit
-from weft.schedulers.exact import Exact
+from weft.schedulers.exact.planner import Exact
 
 GRAPHS = (
     ("layered", 20),

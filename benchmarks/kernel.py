@@ -14,9 +14,9 @@ import time
 import numpy as np
 
 from weft import catalog
-from weft.sim.env import START, QueueEnv
-from weft.sim.events import DECISIONS
-from weft.sim.queue_rules import choose_all, run_episodes
+from weft.sim.queues.environment import START, QueueEnv
+from weft.sim.queues.kernel import DECISIONS
+from weft.sim.queues.rules import choose_all, run_episodes
 from weft.training.recipes import read_recipe
 
 REFERENCE = 5_500.0

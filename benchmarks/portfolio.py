@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks._ratios import report
 from weft import catalog
-from weft.evaluation.instances import suite
+from weft.evaluation.sets.instances import suite
 from weft.model.problem import Problem
 from weft.model.validate import validate
-from weft.schedulers.tabu import compile_shop
+from weft.schedulers.planners.tabu import compile_shop
 
 INSTANCES = ("ta01", "ta11", "ta21", "ta31", "ta41", "ta51", "ta61", "ta71")
 WORKERS = 2

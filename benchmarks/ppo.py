@@ -12,8 +12,8 @@ import time
 
 import numpy as np
 
-from weft.sim.env import QueueEnv
-from weft.training.ppo import PPO
+from weft.sim.queues.environment import QueueEnv
+from weft.training.ppo.learner import PPO
 from weft.training.recipes import Recipe, read_recipe
 
 RECORD = {0.0: 105.65, 0.2: 93.42, 0.5: 74.58, 0.8: 52.60, 1.0: 34.69}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.evaluation.streams import play, workload_seed
+from weft.evaluation.sweep.queue_runs import play, workload_seed
 from weft.scenarios import scenario
 
 PLACES = (0.0, 0.2, 0.5, 0.8, 1.0)

@@ -20,7 +20,7 @@ from weft.io.files import read_cluster
 from weft.model import Cluster, Problem, Schedule, TaskGraph
 from weft.model.generate import Knobs, generate
 from weft.model.validate import validate
-from weft.schedulers.listing import Heft
+from weft.schedulers.planners.lists import Heft
 
 GROWS_AT_MOST, MOST_BYTES = 3.0, 2e9
 MILLION, EDGES_PER_TASK = 1_000_000, 2.0

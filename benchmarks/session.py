@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from weft import Session
-from weft.evaluation.drive import drive
-from weft.evaluation.streams import Outcome, play, setup_of
+from weft.evaluation.sweep.queue_runs import Outcome, play, setup_of
+from weft.evaluation.worlds.queues import drive
 from weft.scenarios import StreamCase, scenario
 
 SCHEDULERS = "fifo,mru,eft,heavy-last-3,ppo"

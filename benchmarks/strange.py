@@ -14,11 +14,11 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Objective, Problem
-from weft.policies.oneshot import ZOO, best_rule, draw_best, load, shipped
-from weft.policies.task_view import view_of
+from weft.policies.oneshot.features import view_of
+from weft.policies.oneshot.planner import ZOO, best_rule, draw_best, load, shipped
 from weft.scenarios.splits import seed_of
 from weft.schedulers.base import Limit
-from weft.schedulers.rules import Decoder
+from weft.schedulers.planners.rules import Decoder
 
 ALONE = Objective(copies=False)
 FAMILIES = ("layered", "block-model", "mosaic")

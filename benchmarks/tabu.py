@@ -11,12 +11,12 @@ import time
 from typing import NamedTuple
 
 from benchmarks._ratios import report
-from weft.evaluation.instances import Suite, suite
+from weft.evaluation.sets.instances import Suite, suite
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.base import Limit
-from weft.schedulers.tabu import Tabu, compile_shop, dispatch_orders, schedule_of, search_orders
+from weft.schedulers.planners.tabu import Tabu, compile_shop, dispatch_orders, schedule_of, search_orders
 
 MOVES_GAP, MOVES_CPU, SECONDS_GAP = 7.5, 0.1, 3.5
 

@@ -13,10 +13,10 @@ import numpy as np
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import Bools, Floats, GraphBuilder, Ints
 from weft.model.problem import Problem
-from weft.sim import queue_rules
-from weft.sim.events import State, Stream
-from weft.sim.queue_rules import Rule
-from weft.sim.streams import Rules, compile_stream, edge_probabilities, new_state
+from weft.sim.queues import rules as queue_rules
+from weft.sim.queues.kernel import State, Stream
+from weft.sim.queues.layout import Rules, compile_stream, edge_probabilities, new_state
+from weft.sim.queues.rules import Rule
 
 RULES = Rules(expiry=5000.0, idle_block=10.0, peeks=True, tracked=("D",))
 WORK = np.array([10.0, 10.0, 10.0, 10.0, 10.0, 100.0])  # (6,) ms

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from weft.evaluation.report.frame import Frame, frame_of
-from weft.evaluation.store import Measured, Row, open_sweep
+from weft.evaluation.sweep.store import Measured, Row, open_sweep
 
 Cost = Callable[[str, float, int], float]
 """Scheduler, value of the setting, seed -> cost."""

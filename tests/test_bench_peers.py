@@ -8,8 +8,8 @@ from benchmarks import saga
 from benchmarks._plain_heft import plain_heft
 from benchmarks._shops import SHOPS, Proof, Row, textbook
 from weft.io.jssp import job_shop_problem
-from weft.schedulers.exact import Exact
-from weft.schedulers.listing import Heft
+from weft.schedulers.exact.planner import Exact
+from weft.schedulers.planners.lists import Heft
 
 
 @pytest.mark.parametrize("kind", saga.KINDS)

@@ -339,7 +339,8 @@ def test_doctor_compile_warms_every_planner_without_extras(weft: Weft) -> None:
 
 
 def test_doctor_compile_reaches_the_kernels_of_every_search() -> None:
-    from weft.sim import search, tabu
+    from weft.sim.timeline import local_search as search
+    from weft.sim.timeline import tabu
 
     doctor.warm()
     for kernel in (search.search_devices, search.search_lists, tabu.search):

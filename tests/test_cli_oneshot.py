@@ -13,7 +13,7 @@ import pytest
 from policies.planners import saved_policy
 
 from weft.cli import main
-from weft.policies.task_view import FEATURES, VERSION
+from weft.policies.oneshot.features import FEATURES, VERSION
 from weft.policies.tensors import decode_tensors, encode_tensors
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import pytest
 
 from weft.cli import main
-from weft.evaluation import bench as benching
+from weft.evaluation.sets import bench as benching
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = str(ROOT / "examples" / "pipeline.json")

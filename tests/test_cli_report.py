@@ -10,7 +10,8 @@ import typer
 from report_examples import HOSTILE, example_config, example_rows, write_run, write_sweep
 from typer.testing import CliRunner, Result
 
-from weft.cli import evidence, report
+from weft.cli import evaluate as evidence
+from weft.cli import report
 from weft.errors import InputError
 from weft.evaluation.report.frame import read_frame
 from weft.evaluation.report.replay import draw, instance

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.cli import main
-from weft.evaluation import stress
+from weft.evaluation.questions import stress
 
 ASKED = ("stress", "--better", "heft", "--worse", "peft", "--tasks", "6", "--devices", "3", "--effort", "300")
 

@@ -20,7 +20,7 @@ from weft.io.files import read_graph
 from weft.io.formats import FORMATS
 from weft.model.schedule import Schedule
 from weft.model.validate import RULES
-from weft.schedulers.rules import DECODERS, FEATURES
+from weft.schedulers.planners.rules import DECODERS, FEATURES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -12,7 +12,7 @@ import pytest
 import weft.evaluation.__main__ as evaluation
 import weft.training.__main__ as training
 from weft.errors import InfeasibleError, InputError, LockedError, exit_code_of
-from weft.training import sample_run
+from weft.training.oneshot import run as sample_run
 
 FAILURES = [
     (InputError("expected more", file="a.json", line=3), 2, "weft: a.json:3: expected more\n"),

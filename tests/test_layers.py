@@ -46,10 +46,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 HOMES: dict[str, tuple[str, ...]] = {
     "numba": ("sim/jit.py",),
     "typer": ("cli/",),
-    "rich": ("cli/", "evaluation/gantt"),
+    "rich": ("cli/", "evaluation/figures/gantt"),
     "pydantic": ("io/", "service/"),
-    "matplotlib": ("evaluation/",),
-    "ortools": ("schedulers/cpsat.py",),
+    "matplotlib": ("evaluation/figures/", "evaluation/questions/"),
+    "ortools": ("schedulers/exact/cpsat.py",),
     "onnx": ("io/onnx_graph.py",),
     "torch": ("policies/", "training/"),
     "gymnasium": ("sim/adapters.py",),

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from weft.errors import InfeasibleError as InfeasibleError
     from weft.errors import InputError as InputError
     from weft.errors import WeftError as WeftError
-    from weft.evaluation.bench import Bench as Bench
-    from weft.evaluation.bench import bench as bench
-    from weft.evaluation.charts import gantt as gantt
     from weft.evaluation.comparing import Comparison as Comparison
     from weft.evaluation.comparing import compare as compare
-    from weft.evaluation.evaluate import Evaluation as Evaluation
-    from weft.evaluation.sweeps import evaluate as evaluate
+    from weft.evaluation.figures.charts import gantt as gantt
+    from weft.evaluation.sets.bench import Bench as Bench
+    from weft.evaluation.sets.bench import bench as bench
+    from weft.evaluation.sweep.evaluation import Evaluation as Evaluation
+    from weft.evaluation.sweep.request import evaluate as evaluate
     from weft.io.files import read_cluster as read_cluster
     from weft.io.files import read_graph as read_graph
     from weft.io.files import read_problem as read_problem
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from weft.scenarios import Scenario as Scenario
     from weft.scenarios import scenario as scenario
     from weft.session import Session as Session
-    from weft.training.environments import make_env as make_env
+    from weft.training.make_env import make_env as make_env
     from weft.training.train import Trained as Trained
     from weft.training.train import train as train
 
 _HOMES = {
     "weft.catalog": "Result schedule",
     "weft.errors": "InfeasibleError InputError WeftError",
-    "weft.evaluation.bench": "Bench bench",
-    "weft.evaluation.charts": "gantt",
+    "weft.evaluation.sets.bench": "Bench bench",
+    "weft.evaluation.figures.charts": "gantt",
     "weft.evaluation.comparing": "Comparison compare",
-    "weft.evaluation.evaluate": "Evaluation",
-    "weft.evaluation.sweeps": "evaluate",
+    "weft.evaluation.sweep.evaluation": "Evaluation",
+    "weft.evaluation.sweep.request": "evaluate",
     "weft.io.files": "read_cluster read_graph read_problem",
     "weft.model.bounds": "Bound lower_bound",
     "weft.model.cluster": "Cluster DeviceClass",
@@ -64,7 +64,7 @@ _HOMES = {
     "weft.reporting": "report",
     "weft.scenarios": "Scenario scenario",
     "weft.session": "Session",
-    "weft.training.environments": "make_env",
+    "weft.training.make_env": "make_env",
     "weft.training.train": "Trained train",
 }
 """Module -> the public names in it."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from weft.model.problem import Problem
     from weft.policies.learned import Learned
     from weft.schedulers.base import Planner
-    from weft.schedulers.dispatch import Dispatcher
-    from weft.schedulers.dispatch_tasks import TaskDispatcher
+    from weft.schedulers.dispatchers.queues import Dispatcher
+    from weft.schedulers.dispatchers.tasks import TaskDispatcher
 
 
 @dataclass(frozen=True)
@@ -65,33 +65,33 @@ PROBLEMS, QUEUES, TASKS = "problems", "queues", "tasks"
 
 # fmt: off
 PLANNERS: dict[str, Entry] = {
-    "heft": Entry("weft.schedulers.listing:Heft", "upward rank, insertion, earliest finish; the standard to beat"),
-    "cpop": Entry("weft.schedulers.listing:Cpop", "keeps the critical path on one device; good when it dominates"),
-    "peft": Entry("weft.schedulers.listing:Peft", "a cost table looks ahead to the exit; wide clusters, high CCR"),
-    "lookahead": Entry("weft.schedulers.listing:Lookahead", "HEFT that tries each device on the children; fan-in graphs"),
-    "deft": Entry("weft.schedulers.listing:Deft", "HEFT order, may copy one parent per step; strong and cheap at high CCR"),
-    "fifo-deft": Entry("weft.schedulers.listing:FifoDeft", "ready order with copies; a baseline of learned schedulers"),
-    "tdca": Entry("weft.schedulers.duplication:Tdca", "clustering with copies, a reconstruction; trees, high CCR"),
-    "min-min": Entry("weft.schedulers.listing:MinMin", "always the task that can finish first; independent tasks"),
-    "random": Entry("weft.schedulers.listing:Random", "random order and devices; the floor of any comparison"),
-    "perturbed": Entry("weft.schedulers.listing:Perturbed", "best of many HEFTs with noisy ranks; cheap search", True),
-    "spt": Entry("weft.schedulers.rules:spt", "shortest task first; mean flow time"),
-    "mwkr": Entry("weft.schedulers.rules:mwkr", "most work remaining first; the classic job-shop rule"),
-    "mopnr": Entry("weft.schedulers.rules:mopnr", "most operations remaining first; job shops of equal tasks"),
-    "cp": Entry("weft.schedulers.rules:cp", "critical path first, others may overtake; pools and stage graphs"),
-    "cp-wait": Entry("weft.schedulers.rules:cp_wait", "critical path first, nobody overtakes; big tasks in a pool"),
-    "cp-area": Entry("weft.schedulers.rules:cp_area", "critical path plus heaviest path; crowded pools"),
-    "ratio": Entry("weft.schedulers.rules:ratio", "smallest share of the work left first; best one-line job-shop rule"),
-    "tabu": Entry("weft.schedulers.tabu:Tabu", "tabu search on device orders; job shops, tasks with given devices", True),
-    "search": Entry("weft.schedulers.search:Search", "improves priorities, devices and copies until the limit", True),
-    "exact": Entry("weft.schedulers.exact:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True, ("oneshot+search",)),
-    "oneshot": Entry("weft.policies.oneshot:OneShot", "learned priorities and devices in one pass, best of --samples draws"),
-    "oneshot+search": Entry("weft.policies.oneshot:OneShotSearch", "oneshot, then tabu or local search from its best", True),
-    "auto": Entry("weft.schedulers.auto:Auto", "the best of all of these for the time there is", True, ("oneshot",)),
+    "heft": Entry("weft.schedulers.planners.lists:Heft", "upward rank, insertion, earliest finish; the standard to beat"),
+    "cpop": Entry("weft.schedulers.planners.lists:Cpop", "keeps the critical path on one device; good when it dominates"),
+    "peft": Entry("weft.schedulers.planners.lists:Peft", "a cost table looks ahead to the exit; wide clusters, high CCR"),
+    "lookahead": Entry("weft.schedulers.planners.lists:Lookahead", "HEFT that tries each device on the children; fan-in graphs"),
+    "deft": Entry("weft.schedulers.planners.lists:Deft", "HEFT order, may copy one parent per step; strong and cheap at high CCR"),
+    "fifo-deft": Entry("weft.schedulers.planners.lists:FifoDeft", "ready order with copies; a baseline of learned schedulers"),
+    "tdca": Entry("weft.schedulers.planners.tdca:Tdca", "clustering with copies, a reconstruction; trees, high CCR"),
+    "min-min": Entry("weft.schedulers.planners.lists:MinMin", "always the task that can finish first; independent tasks"),
+    "random": Entry("weft.schedulers.planners.lists:Random", "random order and devices; the floor of any comparison"),
+    "perturbed": Entry("weft.schedulers.planners.lists:Perturbed", "best of many HEFTs with noisy ranks; cheap search", True),
+    "spt": Entry("weft.schedulers.planners.rules:spt", "shortest task first; mean flow time"),
+    "mwkr": Entry("weft.schedulers.planners.rules:mwkr", "most work remaining first; the classic job-shop rule"),
+    "mopnr": Entry("weft.schedulers.planners.rules:mopnr", "most operations remaining first; job shops of equal tasks"),
+    "cp": Entry("weft.schedulers.planners.rules:cp", "critical path first, others may overtake; pools and stage graphs"),
+    "cp-wait": Entry("weft.schedulers.planners.rules:cp_wait", "critical path first, nobody overtakes; big tasks in a pool"),
+    "cp-area": Entry("weft.schedulers.planners.rules:cp_area", "critical path plus heaviest path; crowded pools"),
+    "ratio": Entry("weft.schedulers.planners.rules:ratio", "smallest share of the work left first; best one-line job-shop rule"),
+    "tabu": Entry("weft.schedulers.planners.tabu:Tabu", "tabu search on device orders; job shops, tasks with given devices", True),
+    "search": Entry("weft.schedulers.planners.search:Search", "improves priorities, devices and copies until the limit", True),
+    "exact": Entry("weft.schedulers.exact.planner:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True, ("oneshot+search",)),
+    "oneshot": Entry("weft.policies.oneshot.planner:OneShot", "learned priorities and devices in one pass, best of --samples draws"),
+    "oneshot+search": Entry("weft.policies.oneshot.planner:OneShotSearch", "oneshot, then tabu or local search from its best", True),
+    "auto": Entry("weft.schedulers.planners.auto:Auto", "the best of all of these for the time there is", True, ("oneshot",)),
 }
 
-_DISPATCH = "weft.schedulers.dispatch"
-_TASKS = "weft.schedulers.dispatch_tasks"
+_DISPATCH = "weft.schedulers.dispatchers.queues"
+_TASKS = "weft.schedulers.dispatchers.tasks"
 DISPATCHERS: dict[str, Views] = {
     "fifo": Views("oldest job first; fair, and hard to beat when little is heavy", f"{_DISPATCH}:fifo", f"{_TASKS}:fifo"),
     "mru": Views("stays with the kind served last; few changes of kind", f"{_DISPATCH}:mru"),
@@ -114,7 +114,7 @@ DISPATCHERS: dict[str, Views] = {
     "heft-expected": Views("upward rank as an expectation over branches; makespan", f"{_DISPATCH}:heft_expected"),
     "heft-estimated": Views("heft-expected with branch probabilities as observed so far", f"{_DISPATCH}:heft_estimated"),
     "heft": Views("one global upward rank, to the earliest finish on any device; a single job under noise", tasks=f"{_TASKS}:heft"),
-    "heft-job": Views("plans each arriving job with HEFT around what is committed", tasks="weft.schedulers.replan:heft_job"),
+    "heft-job": Views("plans each arriving job with HEFT around what is committed", tasks="weft.schedulers.dispatchers.replanning:heft_job"),
     "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest rule", tasks=f"{_TASKS}:priced"),
 }
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
@@ -184,13 +184,13 @@ def planner(name: str | Any) -> Planner:
     if not isinstance(name, str):
         return _own().as_planner(name)
     if name.endswith(".toml"):
-        rules = importlib.import_module("weft.schedulers.rules")
+        rules = importlib.import_module("weft.schedulers.planners.rules")
         mixed: Planner = rules.Rule(rules.read_mix(name))
         return mixed
     base = name.removesuffix(SEARCH)
     weights = policy_file(base) or (base if is_weights(base) else None)
     if weights is not None:
-        oneshot = importlib.import_module("weft.policies.oneshot")
+        oneshot = importlib.import_module("weft.policies.oneshot.planner")
         learned: Planner = (oneshot.OneShot if base == name else oneshot.OneShotSearch)(weights)
         return learned
     if name not in PLANNERS:
@@ -255,7 +255,7 @@ def task_dispatcher(name: str | Any) -> TaskDispatcher:
         found = _own().as_dispatcher(name)
     elif name.startswith(PLAN):
         inner = planner(name.removeprefix(PLAN))
-        found = importlib.import_module("weft.schedulers.replan").PlanDispatcher(name, inner)
+        found = importlib.import_module("weft.schedulers.dispatchers.replanning").PlanDispatcher(name, inner)
     else:
         found = _in_view(name, name, TASKS)
     return found
@@ -297,7 +297,7 @@ def _in_view(name: str, base: str, view: str) -> Any:
 
 def dispatcher_for(name: str, problem: Problem) -> Dispatcher | TaskDispatcher:
     """The dispatcher of this name in the view the problem needs: queues by kind, else single tasks."""
-    from weft.schedulers.dispatch import refuse_stream
+    from weft.schedulers.dispatchers.queues import refuse_stream
 
     is_queue = _is_in(QUEUES, name) and refuse_stream(problem) is None
     return dispatcher(name) if is_queue else task_dispatcher(name)

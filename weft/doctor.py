@@ -157,8 +157,8 @@ def warm(schedulers: tuple[str | object, ...] | None = None) -> tuple[str, ...]:
             except InputError:
                 continue
             done.append(name if isinstance(name, str) else type(name).__qualname__)
-    if "weft.policies.oneshot" in sys.modules:
-        sys.modules["weft.policies.oneshot"].forget_fallbacks()
+    if "weft.policies.oneshot.planner" in sys.modules:
+        sys.modules["weft.policies.oneshot.planner"].forget_fallbacks()
     return tuple(dict.fromkeys(done))
 
 
@@ -169,11 +169,11 @@ def warm_dispatch() -> tuple[str, ...]:
 
 def _warm_queues() -> tuple[str, ...]:
     """A short stream, in the kernel and through a session."""
-    from weft.evaluation.drive import drive
-    from weft.evaluation.streams import play
+    from weft.evaluation.sweep.queue_runs import play
+    from weft.evaluation.worlds.queues import drive
     from weft.scenarios import scenario
     from weft.session import Session
-    from weft.sim.env import setup_of
+    from weft.sim.queues.environment import setup_of
 
     names = ("fifo", "heft-estimated", "ppo")
     case = scenario("conditional", jobs=10).stream("validation", 0)
@@ -186,13 +186,13 @@ def _warm_queues() -> tuple[str, ...]:
 def _warm_tasks() -> tuple[str, ...]:
     """Two small workflows, in the kernel with and without an outage, replayed, and through a session."""
     from weft import catalog
-    from weft.evaluation.drive_tasks import drive_tasks
+    from weft.evaluation.worlds.tasks import drive_tasks
     from weft.model.problem import realise
     from weft.scenarios import scenario
-    from weft.schedulers.dispatch_tasks import run_one
-    from weft.schedulers.outages import Outage
+    from weft.schedulers.dispatchers.outages import Outage
+    from weft.schedulers.dispatchers.tasks import run_one
     from weft.session import Session
-    from weft.sim.replay import replayed
+    from weft.sim.tasks.replay import replayed
 
     names = ("fifo", "priced", "plan:heft")
     problem = scenario("workflows", load=0.5, jobs=2, tasks=8).job_stream("validation", 0, 0)

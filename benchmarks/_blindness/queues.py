@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from weft import Session, catalog
-from weft.evaluation.drive import Driven, drive
-from weft.evaluation.stream_bounds import taken_edges
+from weft.evaluation.sweep.stream_bounds import taken_edges
+from weft.evaluation.worlds.queues import Driven, drive
 from weft.model.arrivals import Arrivals
 from weft.model.graph import Bools, Floats, Ints
 from weft.policies.learned import Learned
 from weft.scenarios import StreamCase, scenario
-from weft.schedulers.dispatch import act_all, begin_all, observe_all
-from weft.sim.env import START, Narrowing, Setup, setup_of
-from weft.sim.events import NEXT_JOB, NOW, State, Stream, advance, apply_action
-from weft.sim.observe import num_features
-from weft.sim.queue_rules import choose
-from weft.sim.streams import compile_stream, edge_probabilities, new_state, num_branches
+from weft.schedulers.dispatchers.queues import act_all, begin_all, observe_all
+from weft.sim.queues.environment import START, Narrowing, Setup, setup_of
+from weft.sim.queues.kernel import NEXT_JOB, NOW, State, Stream, advance, apply_action
+from weft.sim.queues.layout import compile_stream, edge_probabilities, new_state, num_branches
+from weft.sim.queues.observation import num_features
+from weft.sim.queues.rules import choose
 from weft.testing.blindness import Compared
 
 JOBS = 60

@@ -30,7 +30,7 @@ from benchmarks._oneshot.problems import LOSSES, Case
 from weft.errors import InputError
 from weft.evaluation.report.blocks import Section, Table, Text
 from weft.policies.checkpoint import read_card
-from weft.policies.encoder_shape import EncoderShape
+from weft.policies.oneshot.encoder_shape import EncoderShape
 
 COUNTS = {"shops": 30, "mixes": 20}
 """Fresh problems of each kind on which losses are compared."""

@@ -24,9 +24,9 @@ from weft.errors import UnsupportedError, WeftError
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
-from weft.policies.oneshot import OneShot, OneShotSearch, load, shipped
+from weft.policies.oneshot.planner import OneShot, OneShotSearch, load, shipped
 from weft.schedulers.base import Limit, Planner
-from weft.schedulers.rules import Decoder
+from weft.schedulers.planners.rules import Decoder
 from weft.sim.jit import source_hash
 
 SEARCH = 1064

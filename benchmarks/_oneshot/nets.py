@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from benchmarks._oneshot.page import NOTHING, Options
 from weft.catalog import policy_file
 from weft.evaluation.report.blocks import Section, Table, Text
-from weft.policies.oneshot import load
+from weft.policies.oneshot.planner import load
 
 SHIPPED = ("jobshop-oneshot", "graphs-oneshot", "pools-oneshot", "workflows-oneshot")
 

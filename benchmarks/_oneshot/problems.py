@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.evaluation.instances import Suite
-from weft.evaluation.instances import suite as named_suite
+from weft.evaluation.sets.instances import Suite
+from weft.evaluation.sets.instances import suite as named_suite
 from weft.io.clusters import builtin_cluster
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster
 from weft.model.problem import Objective, Problem
 from weft.scenarios.splits import seed_of
 from weft.scenarios.workflows import resized
 from weft.sim.arrays import compile_problem
-from weft.training.instances import Source
+from weft.training.oneshot.problems import Source
 
 ALONE = Objective(copies=False)
 UNSEEN = ("block-model", "mosaic")

@@ -12,9 +12,9 @@ from benchmarks.blindness import Compare, total
 from weft import catalog
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem
-from weft.schedulers.dispatch_tasks import RuleDispatcher
-from weft.sim.task_rules import BY_RATIO, LATE, TaskRule
-from weft.sim.tasks import TaskState
+from weft.schedulers.dispatchers.tasks import RuleDispatcher
+from weft.sim.tasks.rules import BY_RATIO, LATE, TaskRule
+from weft.sim.tasks.state import TaskState
 from weft.testing import blindness as tasks
 
 STREAMS = 3

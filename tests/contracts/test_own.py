@@ -10,7 +10,7 @@ from example_package.weft_example import ByNumber, EdgeList, FirstFinish
 
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
-from weft.schedulers.dispatch_view import DispatchView
+from weft.schedulers.dispatchers.python_view import DispatchView
 from weft.testing import check_dispatcher, check_format, check_planner
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.evaluation.adversary import (
+from weft.evaluation.questions.adversary import (
     MOVES,
     REMOVALS,
     Instance,

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.evaluation.benchmark import Sweep
-from weft.evaluation.claims import GROUPS, Claim, Table, claims
-from weft.evaluation.evaluate import Evaluation, evaluate
+from weft.evaluation.sweep.claims import GROUPS, Claim, Table, claims
+from weft.evaluation.sweep.evaluation import Evaluation, evaluate
+from weft.evaluation.sweep.runner import Sweep
 from weft.policies.checkpoint import Architecture, Card, save_policy
 from weft.scenarios import sweep
-from weft.sim.observe import Sight, feature_names
+from weft.sim.queues.observation import Sight, feature_names
 
 RULES = ("fifo", "mru", "depth-first")
 ENVELOPE = ("heavy-last-1", "heavy-last-3", "heavy-last-5")

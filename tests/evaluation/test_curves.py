@@ -10,8 +10,8 @@ import pytest
 
 from weft.cli.app import main
 from weft.errors import InputError
-from weft.evaluation.curve_figures import draw_curves
 from weft.evaluation.curves import catching, findings, read_curve
+from weft.evaluation.figures.curves import draw_curves
 
 
 def write_run(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.evaluation.benchmark import Sweep
-from weft.evaluation.envelope import envelopes, is_rule
-from weft.evaluation.evaluate import evaluate
+from weft.evaluation.sweep.envelope import envelopes, is_rule
+from weft.evaluation.sweep.evaluation import evaluate
+from weft.evaluation.sweep.runner import Sweep
 from weft.scenarios import sweep
 
 RULES = [("fifo", np.array([10.0, 40.0])), ("eft", np.array([20.0, 20.0]))]

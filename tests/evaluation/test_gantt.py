@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError, MissingExtra
-from weft.evaluation.gantt import draw, pack, several, terminal
+from weft.evaluation.figures.gantt import draw, pack, several, terminal
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.problem import Job, Problem

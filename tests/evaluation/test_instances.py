@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from weft.errors import InfeasibleError, InputError
-from weft.evaluation import instances
+from weft.evaluation.sets import instances
 from weft.io import jssp
 from weft.model.bounds import lower_bound
 from weft.model.graph import Floats, Ints

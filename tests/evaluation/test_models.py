@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError
-from weft.evaluation.instances import suite
+from weft.evaluation.sets.instances import suite
 
 onnx = pytest.importorskip("onnx")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft import catalog
 from weft.errors import InputError, UnsupportedError
-from weft.evaluation.pareto import Exploration, Point, draw, explore, front, grid, parts
+from weft.evaluation.questions.pareto import Exploration, Point, draw, explore, front, grid, parts
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import Floats, TaskGraph
 from weft.model.problem import Problem

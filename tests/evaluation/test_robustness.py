@@ -10,14 +10,14 @@ from strategies import problems, tie_free_problems
 
 from weft import catalog
 from weft.errors import InputError
-from weft.evaluation.robustness import robustness, slack
+from weft.evaluation.questions.robustness import robustness, slack
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem, expected, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.explain import explain
-from weft.sim.replay import replayed
+from weft.sim.tasks.replay import replayed
 
 PLANNERS = ("heft", "deft", "min-min", "tdca")
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)

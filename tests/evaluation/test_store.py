@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, LockedError
-from weft.evaluation.store import CONFIG, DATABASE, Measured, Row, differences, open_sweep, read_sweep
+from weft.evaluation.sweep.store import CONFIG, DATABASE, Measured, Row, differences, open_sweep, read_sweep
 from weft.io.folders import LOCK
 
 CONFIG_A = {"schedulers": ["heft"], "seeds": [0, 1], "cells": {"": {"ccr": 1.0}}}
@@ -136,7 +136,7 @@ def test_reading_needs_a_sweep(tmp_path: Path):
 
 def test_second_process_is_told_who_holds_the_sweep(tmp_path: Path):
     script = (
-        "import sys\nfrom weft.evaluation.store import open_sweep\n"
+        "import sys\nfrom weft.evaluation.sweep.store import open_sweep\n"
         f"with open_sweep({str(tmp_path)!r}, {CONFIG_A!r}):\n    print('open', flush=True)\n    sys.stdin.read()\n"
     )
     with subprocess.Popen(

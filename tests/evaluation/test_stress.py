@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import weft
 from weft.errors import InputError, LockedError, UnsupportedError
-from weft.evaluation import stress
-from weft.evaluation.adversary import Space, draw_instance, draw_parameters, neighbour
-from weft.evaluation.stress import Question, Search, open_search, save_record
+from weft.evaluation.questions import stress
+from weft.evaluation.questions.adversary import Space, draw_instance, draw_parameters, neighbour
+from weft.evaluation.questions.stress import Question, Search, open_search, save_record
 from weft.io.files import read_problem, write_problem
 from weft.model.validate import validate
 from weft.schedulers.base import Limit

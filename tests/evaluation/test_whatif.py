@@ -7,7 +7,7 @@ import pytest
 
 from weft import catalog
 from weft.errors import InfeasibleError, InputError
-from weft.evaluation.whatif import AS_IS, Change, apply, keep, one_of_each, parse_change, whatif
+from weft.evaluation.questions.whatif import AS_IS, Change, apply, keep, one_of_each, parse_change, whatif
 from weft.io.clusters import builtin_cluster, cluster_from_document
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph

@@ -4,7 +4,7 @@ import numpy as np
 
 from weft import Cluster, DeviceClass, GraphBuilder, Job, Problem, TaskGraph
 from weft.scenarios import Setting
-from weft.schedulers.rules import Decoder
+from weft.schedulers.planners.rules import Decoder
 
 
 class ByNumber:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from weft.catalog import DISPATCHERS, QUEUES
-from weft.evaluation.streams import Outcome, fault_of, play
+from weft.evaluation.sweep.queue_runs import Outcome, fault_of, play
 from weft.model.stream_oracle import validate_stream
 from weft.model.stream_record import StreamRecord
 from weft.model.validate import validate

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from weft.policies.checkpoint import Architecture
-from weft.policies.mlp import Mlp
+from weft.policies.mlp.net import Mlp
 
 TINY = Architecture(4, 3, 3, (6, 5))
 SHAPES = [

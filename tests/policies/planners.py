@@ -10,9 +10,9 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.problem import Objective, Problem
 from weft.policies.checkpoint import Card, save_policy
-from weft.policies.encoder_shape import DEFAULT_HEADS, EncoderShape
-from weft.policies.task_view import FEATURES, PAIR_FEATURES, VERSION, TaskView, view_of
-from weft.policies.topoformer import Topoformer
+from weft.policies.oneshot.encoder_shape import DEFAULT_HEADS, EncoderShape
+from weft.policies.oneshot.features import FEATURES, PAIR_FEATURES, VERSION, TaskView, view_of
+from weft.policies.oneshot.net import Topoformer
 from weft.sim.arrays import compile_problem
 
 ALONE = Objective(copies=False)

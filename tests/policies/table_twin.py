@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from weft.policies.encoder import one_hot
-from weft.policies.encoder_shape import EncoderShape
-from weft.policies.looks import relation_table
-from weft.policies.task_view import TaskView
+from weft.policies.oneshot.attention_layout import relation_table
+from weft.policies.oneshot.encoder import one_hot
+from weft.policies.oneshot.encoder_shape import EncoderShape
+from weft.policies.oneshot.features import TaskView
 
 
 def table_scores(weights: Mapping[str, np.ndarray], shape: EncoderShape, view: TaskView) -> np.ndarray:

@@ -12,10 +12,10 @@ from policies.table_twin import table_scores
 from strategies import problems
 
 from weft.model.problem import Problem
-from weft.policies.block_batch import layouts_of, relation, tables_of
-from weft.policies.encoder_shape import DEFAULT_HEADS, RELATIONS
-from weft.policies.looks import Block, relation_table
-from weft.policies.topoformer import batch_of
+from weft.policies.oneshot.attention_layout import Block, relation_table
+from weft.policies.oneshot.block_batch import layouts_of, relation, tables_of
+from weft.policies.oneshot.encoder_shape import DEFAULT_HEADS, RELATIONS
+from weft.policies.oneshot.net import batch_of
 
 CPU = torch.device("cpu")
 PROPERTY = settings(max_examples=40, deadline=None, derandomize=True)

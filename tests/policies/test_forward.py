@@ -13,8 +13,8 @@ from policies.nets import SHAPES, TINY, net_of, some_masks
 
 from weft.errors import InputError
 from weft.policies.checkpoint import Architecture, Card, save_policy
-from weft.policies.forward import MlpPolicy
-from weft.policies.mlp import mask_bias
+from weft.policies.mlp.forward import MlpPolicy
+from weft.policies.mlp.net import mask_bias
 
 PAPER = Architecture(31, 4, 7)
 
@@ -112,7 +112,7 @@ def test_decisions_load_neither_torch_nor_numba(tmp_path: Path):
     save_policy(tmp_path / "toy.json", net_of(TINY).weights(), Card("toy", "ppo", TINY))
     code = f"""
 import sys, numpy as np
-from weft.policies.forward import MlpPolicy
+from weft.policies.mlp.forward import MlpPolicy
 policy = MlpPolicy.load({str(tmp_path / "toy.json")!r})
 print(policy.decide(np.zeros(4, np.float32), np.ones((3, 3), bool)).shape)
 print([name for name in ("torch", "numba", "pydantic", "safetensors", "pickle5") if name in sys.modules])

@@ -11,7 +11,7 @@ import pytest
 
 from weft.catalog import chooser, policy_file
 from weft.errors import InputError
-from weft.evaluation.streams import play, run_policy
+from weft.evaluation.sweep.queue_runs import play, run_policy
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
@@ -19,7 +19,7 @@ from weft.policies.checkpoint import Architecture, Card
 from weft.policies.guard import Guard, LoadGuard, fingerprint, guard_of, safe_dispatcher
 from weft.scenarios import scenario
 from weft.session import Session
-from weft.sim.env import setup_of
+from weft.sim.queues.environment import setup_of
 
 SHAPE = Architecture(num_features=2, num_heads=1, num_choices=2)
 CARD = Card("toy", "ppo", SHAPE, ranges=((0.0, 1.0), (0.0, 0.0)))

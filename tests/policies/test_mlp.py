@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from policies.nets import SHAPES, TINY, net_of, some_masks
 
 from weft.policies.checkpoint import Architecture
-from weft.policies.mlp import Mlp, joint, log_probabilities, mask_bias
+from weft.policies.mlp.net import Mlp, joint, log_probabilities, mask_bias
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

@@ -18,12 +18,12 @@ from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_clus
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
 from weft.model.validate import validate
-from weft.policies import oneshot
-from weft.policies.encoder import TaskScores
-from weft.policies.oneshot import OneShot, OneShotSearch
-from weft.policies.task_view import view_of
+from weft.policies.oneshot import planner as oneshot
+from weft.policies.oneshot.encoder import TaskScores
+from weft.policies.oneshot.features import view_of
+from weft.policies.oneshot.planner import OneShot, OneShotSearch
 from weft.schedulers.base import Limit
-from weft.schedulers.rules import RULES, Decoder, Features
+from weft.schedulers.planners.rules import RULES, Decoder, Features
 
 EVERY = pytest.mark.parametrize("kind", PROBLEMS)
 

@@ -12,12 +12,12 @@ from policies.planners import ALONE, PROBLEMS, saved_policy
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
-from weft.policies import oneshot
-from weft.policies.encoder import TaskScores
-from weft.policies.oneshot import CHUNK, OneShot
-from weft.policies.task_view import view_of
+from weft.policies.oneshot import planner as oneshot
+from weft.policies.oneshot.encoder import TaskScores
+from weft.policies.oneshot.features import view_of
+from weft.policies.oneshot.planner import CHUNK, OneShot
 from weft.schedulers.base import Limit
-from weft.schedulers.rules import Decoder
+from weft.schedulers.planners.rules import Decoder
 
 POOL = Problem(
     TaskGraph(np.array([3.0, 1.0, 3.0]), slots=[2, 4, 2]),

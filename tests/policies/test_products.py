@@ -21,7 +21,7 @@ PROGRAM = """
 import hashlib, numpy as np
 from weft.catalog import policy_file
 from weft.policies.checkpoint import load_policy
-from weft.policies.graph_forward import policy_of
+from weft.policies.graph.forward import policy_of
 rng, digest = np.random.default_rng(0), hashlib.sha256()
 mlp, graph = (policy_of(*load_policy(policy_file(name))) for name in ("ppo", "conditional-graph"))
 for size in (1, 40, 300):

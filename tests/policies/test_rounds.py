@@ -8,8 +8,8 @@ from policies.planners import PROBLEMS
 
 from benchmarks._rounds import Rounds, left_of
 from weft.model.validate import validate
-from weft.policies.oneshot import OneShot
-from weft.policies.task_view import view_of
+from weft.policies.oneshot.features import view_of
+from weft.policies.oneshot.planner import OneShot
 from weft.schedulers.base import Limit
 from weft.sim.arrays import compile_problem
 

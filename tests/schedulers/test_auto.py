@@ -15,18 +15,18 @@ from strategies import problems
 
 from weft import catalog
 from weft.errors import UnsupportedError
-from weft.evaluation.instances import suite
+from weft.evaluation.sets.instances import suite
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate
 from weft.model.graph import TaskGraph
 from weft.model.problem import Objective, Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
-from weft.schedulers.auto import Auto
 from weft.schedulers.base import Limit
-from weft.schedulers.exact import Exact
-from weft.schedulers.rules import RULES
-from weft.schedulers.tabu import Tabu
+from weft.schedulers.exact.planner import Exact
+from weft.schedulers.planners.auto import Auto
+from weft.schedulers.planners.rules import RULES
+from weft.schedulers.planners.tabu import Tabu
 
 PROPERTY = settings(max_examples=40, deadline=None, derandomize=True)
 CHEAP = ("heft", *RULES)
@@ -118,7 +118,7 @@ def test_auto_does_with_an_ortools_that_does_not_load(
     def fail(name: str) -> None:
         raise broken
 
-    monkeypatch.setattr("weft.schedulers.cpsat.importlib", SimpleNamespace(import_module=fail))
+    monkeypatch.setattr("weft.schedulers.exact.cpsat.importlib", SimpleNamespace(import_module=fail))
     assert validate(Auto().plan(fork_problem, limit=Limit(effort=20))) == ()
     reason = Exact().supports(fork_problem)
     assert reason is not None and "does not load" in reason

@@ -11,7 +11,7 @@ from strategies import make_cluster, make_graph
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem
-from weft.schedulers.listing import Heft, Random
+from weft.schedulers.planners.lists import Heft, Random
 
 
 @dataclass

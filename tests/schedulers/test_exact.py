@@ -24,11 +24,11 @@ from weft.model.problem import Job, Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.base import Limit
-from weft.schedulers.cpsat import OLDEST, Program
-from weft.schedulers.exact import MOST_CHOICES, Exact
-from weft.schedulers.listing import Heft, ListPlanner, Random
-from weft.schedulers.tabu import Tabu
-from weft.schedulers.ticks import Answer, Case
+from weft.schedulers.exact.cpsat import OLDEST, Program
+from weft.schedulers.exact.planner import MOST_CHOICES, Exact
+from weft.schedulers.exact.ticks import Answer, Case
+from weft.schedulers.planners.lists import Heft, ListPlanner, Random
+from weft.schedulers.planners.tabu import Tabu
 
 FT06 = (
     "2 1 0 3 1 6 3 7 5 3 4 6",
@@ -193,7 +193,7 @@ def test_exact_repeats_with_an_effort():
 
 def test_exact_cut_by_the_wall_clock_does_not_say_that_it_repeats(monkeypatch: pytest.MonkeyPatch):
     problem = job_shop_problem(*tables(15, 15), "shop")
-    monkeypatch.setattr("weft.schedulers.exact.GUARD", 1e-3)
+    monkeypatch.setattr("weft.schedulers.exact.planner.GUARD", 1e-3)
     for name in ("exact", "auto"):
         result = catalog.schedule(problem, name, effort=2_000)
         assert not result.is_repeatable

@@ -11,17 +11,17 @@ from example_package.weft_example import ByNumber, FirstFinish
 
 import weft
 from weft import catalog
-from weft.evaluation.drive_tasks import drive_tasks
+from weft.evaluation.worlds.tasks import drive_tasks
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.scenarios import scenario
-from weft.schedulers.dispatch_tasks import run_one
-from weft.schedulers.dispatch_view import DispatchView, Start
-from weft.schedulers.outages import Outage
-from weft.schedulers.replan import PlanDispatcher
+from weft.schedulers.dispatchers.outages import Outage
+from weft.schedulers.dispatchers.python_view import DispatchView, Start
+from weft.schedulers.dispatchers.replanning import PlanDispatcher
+from weft.schedulers.dispatchers.tasks import run_one
 
 
 class Fifo:

@@ -14,8 +14,8 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
 from weft.model.validate import validate
-from weft.schedulers import rules
-from weft.schedulers.rules import ACTIVE, FEATURES, RULES, Decoder, Features, Mix, Rule, read_mix
+from weft.schedulers.planners import rules
+from weft.schedulers.planners.rules import ACTIVE, FEATURES, RULES, Decoder, Features, Mix, Rule, read_mix
 from weft.sim.arrays import compile_problem
 
 DIAMOND = TaskGraph([1.0, 2.0, 5.0, 4.0], [0, 0, 1, 2], [1, 2, 3, 3], slots=[1, 2, 1, 3])

@@ -20,8 +20,8 @@ from weft.model.graph import TaskGraph
 from weft.model.problem import Objective, Problem
 from weft.model.validate import validate
 from weft.schedulers.base import Limit
-from weft.schedulers.rules import RULES, Decoder
-from weft.schedulers.search import Meter, Search
+from weft.schedulers.planners.rules import RULES, Decoder
+from weft.schedulers.planners.search import Meter, Search
 
 PROPERTY = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -16,8 +16,8 @@ from weft.io.jssp import job_shop_problem
 from weft.model import Cluster, DeviceClass, Job, Problem, Schedule, TaskGraph
 from weft.model.validate import validate
 from weft.schedulers.base import Limit, Planner
-from weft.schedulers.listing import Heft, Random
-from weft.schedulers.tabu import (
+from weft.schedulers.planners.lists import Heft, Random
+from weft.schedulers.planners.tabu import (
     Tabu,
     compile_shop,
     dispatch_orders,

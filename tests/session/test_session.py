@@ -17,7 +17,7 @@ from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.problem import Problem
 from weft.scenarios import scenario
 from weft.session import Cancel, Decision, End, Session, Start, jobs
-from weft.sim.streams import Rules
+from weft.sim.queues.layout import Rules
 
 FORK = "a"
 

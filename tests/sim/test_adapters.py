@@ -21,9 +21,9 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder
 from weft.model.problem import Problem
 from weft.sim.adapters import StreamEnv, make
-from weft.sim.env import Setup
-from weft.sim.observe import Sight
-from weft.sim.streams import Rules
+from weft.sim.queues.environment import Setup
+from weft.sim.queues.layout import Rules
+from weft.sim.queues.observation import Sight
 
 NUM_KINDS, NUM_DEVICES = 6, 4
 UNBOUNDED = pytest.mark.filterwarnings(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import SEEDS, make_edges
 
 from weft.model.graph import Floats, Ints
-from weft.sim.disjunctive import (
+from weft.sim.timeline.disjunctive import (
     BEST,
     ITERATION,
     MAKESPAN,
@@ -21,7 +21,7 @@ from weft.sim.disjunctive import (
     longest_paths,
     new_walk,
 )
-from weft.sim.tabu import MOVED, OPTIMAL, SWAPS, TO_ENDS, search
+from weft.sim.timeline.tabu import MOVED, OPTIMAL, SWAPS, TO_ENDS, search
 
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)
 NEIGHBOURHOODS = (SWAPS, TO_ENDS)

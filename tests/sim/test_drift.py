@@ -10,16 +10,16 @@ import pytest
 
 from weft.catalog import dispatcher
 from weft.errors import InputError
-from weft.evaluation.stream_bounds import branch_probabilities, least_job_times
-from weft.evaluation.streams import run_rule
+from weft.evaluation.sweep.queue_runs import run_rule
+from weft.evaluation.sweep.stream_bounds import branch_probabilities, least_job_times
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import Floats, GraphBuilder
 from weft.model.problem import Problem
 from weft.model.stream import Drift
-from weft.sim.env import QueueEnv, Setup
-from weft.sim.observe import Sight
-from weft.sim.streams import compile_stream
+from weft.sim.queues.environment import QueueEnv, Setup
+from weft.sim.queues.layout import compile_stream
+from weft.sim.queues.observation import Sight
 
 SEEDS = np.array([1, 2, 3])
 

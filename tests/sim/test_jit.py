@@ -33,7 +33,7 @@ def test_hash_is_of_the_files_that_make_kernels_and_of_their_constants(tmp_path:
         "model/names.py": "from weft.model.numbers import (\n    DONE as DONE,\n)\nfrom weft.model.words import say\n",
         "model/numbers.py": "DONE = 0\n",
         "model/words.py": "HELLO = 1\n",
-        "schedulers/plain.py": "from weft.sim.tasks.moves import move\n",
+        "schedulers/plain.py": "from weft.sim.tasks.state.moves import move\n",
         "schedulers/with_kernel.py": "@kernel\ndef choose(): ...\n",
     }
     for name, text in files.items():

@@ -10,7 +10,7 @@ from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices
 from weft.model.problem import Job, Problem
 from weft.scenarios import scenario
-from weft.sim.prices import LivePrices, market_of, new_worth, price_all
+from weft.sim.tasks.prices import LivePrices, market_of, new_worth, price_all
 
 FAST = Cluster.uniform((DeviceClass("slow"), DeviceClass("fast", 3.0)), (1, 1))
 

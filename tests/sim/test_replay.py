@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from strategies import SEEDS, problems
 
 from weft import catalog
-from weft.evaluation.robustness import robustness
+from weft.evaluation.questions.robustness import robustness
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem, Realisation, expected, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
-from weft.sim.replay import plan_order, replayed
+from weft.sim.tasks.replay import plan_order, replayed
 
 PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 PLANNERS = st.sampled_from(["heft", "deft", "min-min", "random"])

@@ -13,12 +13,12 @@ from weft.model.graph import TaskGraph
 from weft.model.problem import Objective, Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
-from weft.policies.task_view import view_of
-from weft.schedulers.rules import Decoder
-from weft.sim.placing import draw_placements
+from weft.policies.oneshot.features import view_of
+from weft.schedulers.planners.rules import Decoder
 from weft.sim.random import new_state
-from weft.sim.sampling import Drawn, Scores, draw_schedules, new_drawn, plackett_luce
-from weft.sim.timeline import new_timeline, rows_of
+from weft.sim.timeline.sampling import Drawn, Scores, draw_schedules, new_drawn, plackett_luce
+from weft.sim.timeline.sampling_devices import draw_placements
+from weft.sim.timeline.timelines import new_timeline, rows_of
 
 ALONE = Objective(copies=False)
 SHOP = Problem(jobshop(4, 3, seed=1), jobshop_cluster(3), ALONE)

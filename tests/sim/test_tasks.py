@@ -15,13 +15,16 @@ from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.problem import Job, Problem, Realisation, expected, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
-from weft.schedulers.duplication import Tdca
-from weft.schedulers.listing import Deft, FifoDeft, Heft, HeftAppend, ListPlanner, Peft, Random
-from weft.sim import task_moves, task_rules, task_time
-from weft.sim.replay import plan_order, replayed
-from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, schedule_of
-from weft.sim.task_moves import commit, join, lose, reserve, serve_all
-from weft.sim.task_rules import (
+from weft.schedulers.planners.lists import Deft, FifoDeft, Heft, HeftAppend, ListPlanner, Peft, Random
+from weft.schedulers.planners.tdca import Tdca
+from weft.sim.tasks import clock as task_time
+from weft.sim.tasks import moves as task_moves
+from weft.sim.tasks import rules as task_rules
+from weft.sim.tasks.clock import advance
+from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, schedule_of
+from weft.sim.tasks.moves import commit, join, lose, reserve, serve_all
+from weft.sim.tasks.replay import plan_order, replayed
+from weft.sim.tasks.rules import (
     BY_KEY,
     BY_LEFT,
     BY_RATIO,
@@ -34,8 +37,7 @@ from weft.sim.task_rules import (
     write_finishes,
     write_ready,
 )
-from weft.sim.task_time import advance
-from weft.sim.tasks import DONE, NUM_DONE, NUM_EXPIRED, NUM_MISSED, Facts, Tasks, TaskState
+from weft.sim.tasks.state import DONE, NUM_DONE, NUM_EXPIRED, NUM_MISSED, Facts, Tasks, TaskState
 
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 CPU = DeviceClass("cpu")

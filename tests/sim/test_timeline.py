@@ -13,10 +13,10 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
 from weft.schedulers.base import Limit
-from weft.schedulers.listing import Heft, HeftAppend, ListPlanner, Lookahead, MinMin, heft_rank
+from weft.schedulers.planners.lists import Heft, HeftAppend, ListPlanner, Lookahead, MinMin, heft_rank
 from weft.sim.arrays import Arrays, compile_problem
-from weft.sim.planning import list_order
-from weft.sim.timeline import new_timeline
+from weft.sim.timeline.list_planning import list_order
+from weft.sim.timeline.timelines import new_timeline
 
 
 class Twin:

@@ -8,9 +8,9 @@ import pytest
 
 from weft.errors import MissingExtra
 from weft.io.runs import read_metrics
-from weft.training.metrics import Metrics
+from weft.training.ppo.run import train
 from weft.training.recipes import read_recipe
-from weft.training.stream_run import train
+from weft.training.run.metrics import Metrics
 
 MODULE = "torch.utils.tensorboard"
 

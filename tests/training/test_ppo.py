@@ -8,9 +8,9 @@ import torch
 from training.toy import BEST_PER_STEP, ToyEnv, best_rule
 
 from weft.errors import InputError, WeftError
-from weft.policies.forward import MlpPolicy
-from weft.training.ppo import PPO, advantages, squared_error
-from weft.training.ppo_config import PAPER, TUNED, PPOConfig
+from weft.policies.mlp.forward import MlpPolicy
+from weft.training.ppo.config import PAPER, TUNED, PPOConfig
+from weft.training.ppo.learner import PPO, advantages, squared_error
 
 SMALL = PPOConfig(
     samples=38_400,

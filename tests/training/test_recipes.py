@@ -13,14 +13,14 @@ import pytest
 from weft import catalog
 from weft.catalog import chooser
 from weft.errors import InputError
-from weft.evaluation.streams import run_policy, run_rule
+from weft.evaluation.sweep.queue_runs import run_policy, run_rule
 from weft.policies.checkpoint import load_policy
-from weft.policies.forward import MlpPolicy
+from weft.policies.mlp.forward import MlpPolicy
 from weft.scenarios import scenario
-from weft.sim.env import QueueEnv, setup_of
+from weft.sim.queues.environment import QueueEnv, setup_of
+from weft.training.oneshot.run import is_sampled
+from weft.training.ppo.run import card_of, train
 from weft.training.recipes import read_recipe, recipe_names, recipe_text
-from weft.training.sample_run import is_sampled
-from weft.training.stream_run import card_of, train
 
 
 @pytest.mark.parametrize("name", [n for n in recipe_names() if not is_sampled(n)])

@@ -18,8 +18,8 @@ from weft.errors import InputError, LockedError
 from weft.io.runs import read_metrics
 from weft.policies import tensors
 from weft.policies.checkpoint import Architecture, Card, load_policy
-from weft.training.checkpoints import CorruptError
-from weft.training.run import Outcome, Progress, Run, Spec, open_run
+from weft.training.run.checkpoints import CorruptError
+from weft.training.run.folder import Outcome, Progress, Run, Spec, open_run
 
 SHAPE = Architecture(1, 1, 1, (1,), critic="none")
 SPEC = Spec("walk", {"step": 0.5}, seed=3, recipe={"scenario": "line"})

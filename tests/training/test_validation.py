@@ -11,12 +11,12 @@ from weft import catalog
 from weft.errors import InputError
 from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
-from weft.sim.env import QueueEnv
-from weft.sim.queue_rules import choose_all
+from weft.sim.queues.environment import QueueEnv
+from weft.sim.queues.rules import choose_all
+from weft.training.ppo.run import train
+from weft.training.ppo.validation import ENVELOPE, LEVELS, trailing_law
 from weft.training.recipes import Recipe, read_recipe
-from weft.training.run import Progress
-from weft.training.stream_run import train
-from weft.training.validation import ENVELOPE, LEVELS, trailing_law
+from weft.training.run.folder import Progress
 
 POINTS = np.array([0.0, 0.2, 0.5, 0.8, 1.0])
 SMALL = {
@@ -88,7 +88,7 @@ def test_judge_repeats_itself():
 
 
 def train_small(recipe: Recipe) -> tuple[dict[str, np.ndarray], object]:
-    from weft.training.ppo import PPO
+    from weft.training.ppo.learner import PPO
 
     return PPO(QueueEnv(recipe.setup(), 10), recipe.config).policy()
 

@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from training.toy import ToyEnv, best_rule
 
-from weft.training.ppo import PPO
-from weft.training.ppo_config import PPOConfig
-from weft.training.run import Spec, open_run
+from weft.training.ppo.config import PPOConfig
+from weft.training.ppo.learner import PPO
+from weft.training.run.folder import Spec, open_run
 
 CONFIG = PPOConfig(
     samples=11_520,

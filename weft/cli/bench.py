@@ -17,7 +17,7 @@ from weft.cli.questions import Pace
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from weft.evaluation.bench import Bench, Looked
+    from weft.evaluation.sets.bench import Bench, Looked
 
 NOT_VALID = 1
 """Exit code when a schedule breaks a rule."""
@@ -58,7 +58,7 @@ def bench(
     as_json: opt.Json = False,
 ) -> None:
     """Measure a scheduler on a benchmark set, gap to the best known."""
-    from weft.evaluation.bench import bench as run
+    from weft.evaluation.sets.bench import bench as run
 
     output.check_folder(out)
     only: dict[str, Any] = {"instances": opt.split_names(instances), "groups": opt.split_names(groups)}
@@ -131,7 +131,7 @@ def _show(found: Bench) -> None:
 
 def _tables(found: Bench) -> Iterator[Table]:
     """Instances where there are few, groups where there are several."""
-    from weft.evaluation.bench import BEST_KNOWN, LOWER_BOUND, mean_gap
+    from weft.evaluation.sets.bench import BEST_KNOWN, LOWER_BOUND, mean_gap
 
     above = f"above {found.gap_to}"
     title = output.safe(f"{found.settings.bench}, {found.settings.scheduler}")

@@ -40,7 +40,7 @@ def curves(
         other = read_curve(specialist)
         caught = [catching(curve, other, within) for curve in found]
     if plot is not None:
-        from weft.evaluation.curve_figures import draw_curves
+        from weft.evaluation.figures.curves import draw_curves
 
         draw_curves(found, plot)
         output.note(f"the figure is in {plot}")

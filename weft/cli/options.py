@@ -79,7 +79,7 @@ def say_unused(scheduler: str, limits: Mapping[str, object]) -> None:
 
 def check_chart(path: Path | None, field: str, what: str = "a Gantt chart") -> None:
     """Refuse a picture that cannot be drawn, before a long plan is made for it."""
-    from weft.evaluation.gantt import check_path
+    from weft.evaluation.figures.gantt import check_path
 
     if path is not None:
         check_path(path, field, what)

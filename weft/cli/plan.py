@@ -16,8 +16,8 @@ from weft.cli import output
 
 if TYPE_CHECKING:
     from weft.catalog import Result
-    from weft.evaluation.charts import Gantt
     from weft.evaluation.comparing import Contest
+    from weft.evaluation.figures.charts import Gantt
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
 
@@ -121,7 +121,7 @@ def draw(
     plans: Mapping[str, Schedule], out: Path | None, width: int = 100, is_coloured: bool = False
 ) -> Gantt:
     """Draw schedules by their titles, saying so where a picture takes long."""
-    from weft.evaluation.charts import gantt
+    from weft.evaluation.figures.charts import gantt
 
     with nullcontext() if out is None else output.progress(f"drawing {out}"):
         return gantt(plans, out, width=width, markup=is_coloured)

@@ -16,9 +16,9 @@ from weft.cli import output, plan
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.evaluation.pareto import Exploration
-    from weft.evaluation.robustness import Robustness
-    from weft.evaluation.whatif import Answer, Change
+    from weft.evaluation.questions.pareto import Exploration
+    from weft.evaluation.questions.robustness import Robustness
+    from weft.evaluation.questions.whatif import Answer, Change
     from weft.model.graph import Floats
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
@@ -65,7 +65,7 @@ def whatif(
     as_json: opt.Json = False,
 ) -> None:
     """Say what more or fewer devices would change."""
-    from weft.evaluation import whatif as asking
+    from weft.evaluation.questions import whatif as asking
 
     changes = _changes(add, remove)
     if not changes and not each:
@@ -83,7 +83,7 @@ def whatif(
 
 
 def _changes(add: list[str] | None, remove: list[str] | None) -> list[Change]:
-    from weft.evaluation.whatif import parse_change
+    from weft.evaluation.questions.whatif import parse_change
 
     more = [parse_change(text, 1, "--add") for text in opt.split_names(add)]
     return more + [parse_change(text, -1, "--remove") for text in opt.split_names(remove)]
@@ -156,7 +156,7 @@ def pareto(
     as_json: opt.Json = False,
 ) -> None:
     """Find the plans no other beats in makespan, cost and energy."""
-    from weft.evaluation import pareto as trading
+    from weft.evaluation.questions import pareto as trading
 
     output.check_folder(plot)
     opt.check_chart(plot, "--plot", "a chart of the Pareto front")
@@ -233,7 +233,7 @@ def _name_missing(problem: Problem) -> None:
 
 def under_noise(schedule: Schedule, noise: float, seeds: int, seed: int) -> tuple[Robustness, Floats]:
     """Makespans of a plan under noise, drawn with ``seeds`` seeds from ``seed`` on, and slack per row."""
-    from weft.evaluation.robustness import robustness, slack
+    from weft.evaluation.questions.robustness import robustness, slack
 
     with output.progress(f"replaying {len(schedule)} placements {seeds} times"):
         return robustness(schedule, noise, range(seed, seed + seeds)), slack(schedule)

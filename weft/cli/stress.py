@@ -18,7 +18,7 @@ from weft.cli import output, plan
 from weft.cli.questions import Pace
 
 if TYPE_CHECKING:
-    from weft.evaluation.stress import Find, Question, Search
+    from weft.evaluation.questions.stress import Find, Question, Search
     from weft.model.problem import Problem
     from weft.schedulers.base import Limit
 
@@ -57,8 +57,8 @@ def stress(
     as_json: opt.Json = False,
 ) -> None:
     """Search for problems on which B, thought worse, beats A."""
-    from weft.evaluation.adversary import Space
-    from weft.evaluation.stress import Question
+    from weft.evaluation.questions.adversary import Space
+    from weft.evaluation.questions.stress import Question
     from weft.schedulers.base import Limit
 
     question = Question(better, worse, ratio, Space(tasks, devices, spread, related), seed)
@@ -83,7 +83,7 @@ def _plain(name: str) -> str:
 def _searched(question: Question, folder: Path, limit: Limit) -> tuple[Search, float]:
     """Search until the limit or Ctrl-C; the folder then holds what was found."""
     from weft import doctor
-    from weft.evaluation import stress as searching
+    from weft.evaluation.questions import stress as searching
 
     with output.progress(f"compiling {question.better}, {question.worse}"):
         doctor.warm((question.better, question.worse))
@@ -131,7 +131,7 @@ def _so_far(search: Search) -> str:
 
 
 def _file(search: Search, find: Find | None) -> str | None:
-    from weft.evaluation.stress import SMALLEST, WORST
+    from weft.evaluation.questions.stress import SMALLEST, WORST
 
     if find is None:
         return None
@@ -139,7 +139,7 @@ def _file(search: Search, find: Find | None) -> str | None:
 
 
 def _fields(search: Search, folder: Path, seconds: float, is_repeatable: bool) -> dict[str, object]:
-    from weft.evaluation.stress import SMALLEST, WORST
+    from weft.evaluation.questions.stress import SMALLEST, WORST
 
     question, space = search.question, search.question.space
     return {
@@ -177,7 +177,7 @@ def _find_fields(find: Find | None, path: Path) -> dict[str, object] | None:
 
 
 def _show(search: Search, folder: Path, seconds: float) -> None:
-    from weft.evaluation.stress import SMALLEST, WORST
+    from weft.evaluation.questions.stress import SMALLEST, WORST
 
     question = search.question
     a, b = output.safe(question.better), output.safe(question.worse)

@@ -14,8 +14,8 @@ from weft.cli import options as opt
 from weft.cli import output
 
 if TYPE_CHECKING:
-    from weft.training.metrics import Row
-    from weft.training.run import Progress
+    from weft.training.run.folder import Progress
+    from weft.training.run.metrics import Row
     from weft.training.train import Trained
 
 RecipeName = Annotated[
@@ -63,8 +63,8 @@ def train(
 ) -> None:
     """Train a policy; resumes after an interruption."""
     from weft.scenarios import parse_assignments
-    from weft.training.group import parse_seeds
     from weft.training.recipes import Recipe
+    from weft.training.run.seeds import parse_seeds
     from weft.training.train import any_recipe
     from weft.training.train import train as run
 
@@ -128,7 +128,7 @@ class _Above:
         self._validation = ""
 
     def __call__(self, row: Row) -> str:
-        from weft.training.sample_run import validation_in_words
+        from weft.training.oneshot.run import validation_in_words
 
         found = validation_in_words(row)
         self._validation = f", validation: {found}" if found else self._validation

@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from weft.errors import exit_code_of
-from weft.evaluation.sweeps import evaluate
+from weft.evaluation.sweep.request import evaluate
 from weft.scenarios import parse_assignments
 
 

@@ -6,7 +6,7 @@ wants is dear. A stream of jobs is stable while the priced work that arrives sta
 device and unit of time. Solved by multiplicative weights, without a solver.
 
 These are prices of a whole problem, for those who know it: generators and tests. Dispatchers price what
-has arrived, see ``sim/prices.py``.
+has arrived, see ``sim/tasks/prices.py``.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from weft.model.case import Case
 from weft.model.graph import ALWAYS, Bools, Floats, Ints
+from weft.model.oracle_input import Case
 from weft.model.schedule import Schedule
 from weft.model.stream_record import StreamRecord
 from weft.model.validate import ROUNDING, TOLERANCE, Violation

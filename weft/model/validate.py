@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from weft.model.case import Case
 from weft.model.cluster import DeviceClass
+from weft.model.oracle_input import Case
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import DONE, EXPIRED, Schedule
 

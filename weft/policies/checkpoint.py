@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
-from weft.policies import encoder_shape
-from weft.policies.encoder_shape import EncoderShape
-from weft.policies.graph_architecture import GraphArchitecture
+from weft.policies.graph.architecture import GraphArchitecture
+from weft.policies.oneshot import encoder_shape
+from weft.policies.oneshot.encoder_shape import EncoderShape
 from weft.policies.tensors import Array, decode_tensors, encode_tensors, read_bytes, sha256, write_atomic
 
 SCHEMA = "weft.policy/1"

@@ -12,9 +12,9 @@ from weft.errors import InputError
 from weft.model.graph import Bools
 from weft.model.problem import Problem
 from weft.policies.checkpoint import Card
-from weft.schedulers.dispatch import Dispatcher, fifo, heavy_last_1, srw
-from weft.sim.graph_sight import WORLD
-from weft.sim.streams import compile_stream
+from weft.schedulers.dispatchers.queues import Dispatcher, fifo, heavy_last_1, srw
+from weft.sim.queues.graph_observation import WORLD
+from weft.sim.queues.layout import compile_stream
 
 Floats32 = npt.NDArray[np.float32]
 

@@ -14,12 +14,12 @@ from weft.errors import InputError
 from weft.model.graph import Bools, Ints
 from weft.model.problem import Problem
 from weft.policies.checkpoint import Architecture, load_policy
-from weft.policies.forward import MlpPolicy
-from weft.policies.graph_forward import policy_of
+from weft.policies.graph.forward import policy_of
 from weft.policies.guard import Guard, fingerprint, guard_of
+from weft.policies.mlp.forward import MlpPolicy
 from weft.policies.sight import read_sight
-from weft.sim.observe import FEATURE_VERSION, GRAPH_FEATURES, Sight, feature_names
-from weft.sim.streams import Rules, compile_stream, kind_names, num_branches
+from weft.sim.queues.layout import Rules, compile_stream, kind_names, num_branches
+from weft.sim.queues.observation import FEATURE_VERSION, GRAPH_FEATURES, Sight, feature_names
 
 Floats32 = npt.NDArray[np.float32]
 Narrow = Callable[[Bools, int, Ints], None]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.errors import InputError
-from weft.sim.observe import Sight
+from weft.sim.queues.observation import Sight
 
 LARGEST = 1e12
 """Scales beyond this leave nothing to see."""

@@ -12,7 +12,7 @@ from weft.scenarios.generators import late
 from weft.scenarios.splits import SPLITS
 
 if TYPE_CHECKING:
-    from weft.evaluation.instances import Suite
+    from weft.evaluation.sets.instances import Suite
 
 _TURN = ("train", "train", "train", "validation", "test")
 """Splits in turn for the instances of a file whose name does not say."""
@@ -24,7 +24,7 @@ def tpch_suite(data: str) -> Suite:
     folder = Path(data)
     if not folder.is_dir():
         raise InputError("expected a folder", file=data, field="settings.data")
-    found: Suite = late("weft.evaluation.instances:tpch")(folder)
+    found: Suite = late("weft.evaluation.sets.instances:tpch")(folder)
     return found
 
 

@@ -19,15 +19,15 @@ from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.plugins import blamed, made
 from weft.schedulers.base import Limit, Planner, refuse_unplannable
-from weft.schedulers.dispatch_view import Device, DispatchView, ReadyTask
-from weft.schedulers.outages import Outage, extra_rows, moves_of, refuse_unfinished
+from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
+from weft.schedulers.dispatchers.python_view import Device, DispatchView, ReadyTask
 from weft.sim.jit import announce
-from weft.sim.task_layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
-from weft.sim.task_time import run_until
-from weft.sim.tasks import NUM_ASKED, Facts, Tasks, TaskState
+from weft.sim.tasks.clock import run_until
+from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
+from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
 
 if TYPE_CHECKING:
-    from weft.schedulers.dispatch_tasks import TaskDispatcher
+    from weft.schedulers.dispatchers.tasks import TaskDispatcher
 
 ENV = 0
 

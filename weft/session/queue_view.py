@@ -17,14 +17,16 @@ from weft.model.graph import Bools
 from weft.model.problem import Problem
 from weft.policies.guard import safe_dispatcher
 from weft.policies.learned import Learned
-from weft.schedulers.dispatch import Dispatcher, fifo, refuse_stream
+from weft.schedulers.dispatchers.queues import Dispatcher, fifo, refuse_stream
+from weft.session.json_arrays import arrayed, fingerprint, plain
 from weft.session.messages import Name
-from weft.session.plain import arrayed, fingerprint, plain
 from weft.session.view import Started
-from weft.sim.env import Narrowing
-from weft.sim.events import EXPIRED, IN_SYSTEM, LAST_DONE, LAST_KIND, NEXT_JOB, NOW, State
 from weft.sim.jit import announce
-from weft.sim.live import (
+from weft.sim.queues.environment import Narrowing
+from weft.sim.queues.kernel import EXPIRED, IN_SYSTEM, LAST_DONE, LAST_KIND, NEXT_JOB, NOW, State
+from weft.sim.queues.layout import Rules, compile_stream, edge_probabilities, new_state, num_branches
+from weft.sim.queues.observation import num_features
+from weft.sim.queues.step_by_step import (
     act_on_choice,
     decide_by_rule,
     observe_due,
@@ -34,8 +36,6 @@ from weft.sim.live import (
     tell_end,
     tell_outcome,
 )
-from weft.sim.observe import num_features
-from weft.sim.streams import Rules, compile_stream, edge_probabilities, new_state, num_branches
 
 FIRST_ROOM = 64
 """Room for so many jobs and waiting tasks; twice as much whenever that is too little."""

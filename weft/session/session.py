@@ -16,15 +16,15 @@ from weft.errors import InputError
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
 from weft.policies.learned import Learned
+from weft.session.choose_view import Scheduler, view_of
 from weft.session.jobs import Jobs
 from weft.session.ledger import Ledger, Run
 from weft.session.messages import DONE, EXPIRED, FAILED, Cancel, Decision, End, Name, Start
 from weft.session.names import DeviceNames, TaskNames
 from weft.session.view import Started
-from weft.session.views import Scheduler, view_of
 from weft.session.wire import arguments_of, check_finite, refuse_arguments, refuse_limits
-from weft.sim.env import rules_of
-from weft.sim.streams import Rules
+from weft.sim.queues.environment import rules_of
+from weft.sim.queues.layout import Rules
 
 SCHEMA = "weft/session/2"
 MAX_ATTEMPTS, MAX_LOSSES = 3, 5

@@ -14,19 +14,19 @@ import numpy as np
 from weft.errors import InputError, UnsupportedError
 from weft.model.graph import ALWAYS, Bools
 from weft.model.problem import Problem
-from weft.schedulers.dispatch_tasks import RuleDispatcher
+from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans, can_join
+from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.schedulers.own import Decider, OwnDispatcher
-from weft.schedulers.replan import PlanDispatcher, Plans, can_join
+from weft.session.json_arrays import arrayed, fingerprint, plain
 from weft.session.messages import Name
-from weft.session.plain import arrayed, fingerprint, plain
 from weft.session.view import Started
 from weft.sim.jit import announce
-from weft.sim.live_tasks import abort, decide_live
-from weft.sim.prices import LivePrices
-from weft.sim.task_layout import compile_tasks, new_task_state
-from weft.sim.task_moves import expire, finish, join, lose, release
-from weft.sim.task_rules import BY_KEY, VIRTUAL, TaskRule
-from weft.sim.tasks import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
+from weft.sim.tasks.layout import compile_tasks, new_task_state
+from weft.sim.tasks.moves import expire, finish, join, lose, release
+from weft.sim.tasks.prices import LivePrices
+from weft.sim.tasks.rules import BY_KEY, VIRTUAL, TaskRule
+from weft.sim.tasks.state import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
+from weft.sim.tasks.step_by_step import abort, decide_live
 
 _ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status")
 _LISTS = ("next_row", "before", "after")

@@ -1,6 +1,6 @@
 """Streams of jobs as environments of other learners: Gymnasium (one or many) and PettingZoo.
 
-All three stand on :class:`weft.sim.env.QueueEnv`. The same seed gives the same episodes in each of
+All three stand on :class:`weft.sim.queues.environment.QueueEnv`. The same seed gives the same episodes in each of
 them. A choice that the mask rules out starts nothing: the device stays free until the next event.
 """
 
@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from weft.errors import InputError, MissingExtra
 from weft.model.graph import Bools, Floats, Ints
-from weft.sim.env import QueueEnv, Setup
-from weft.sim.events import WAIT
-from weft.sim.streams import kind_names
+from weft.sim.queues.environment import QueueEnv, Setup
+from weft.sim.queues.kernel import WAIT
+from weft.sim.queues.layout import kind_names
 
 try:
     import gymnasium

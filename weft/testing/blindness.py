@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.evaluation.drive_tasks import drive_tasks
+from weft.evaluation.worlds.tasks import drive_tasks
 from weft.model.graph import ALWAYS, Bools, Floats, TaskGraph
 from weft.model.problem import Job, Problem, Realisation, realise
 from weft.model.schedule import DONE, Schedule
 from weft.scenarios import scenario
-from weft.schedulers.dispatch_tasks import run_one
-from weft.schedulers.outages import Outage
+from weft.schedulers.dispatchers.outages import Outage
+from weft.schedulers.dispatchers.tasks import run_one
 from weft.session import Session
 
 JOBS, TASKS, NOISE = 12, 15, 0.3

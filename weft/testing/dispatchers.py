@@ -7,7 +7,7 @@ from typing import Any
 from weft import catalog
 from weft.errors import UnsupportedError
 from weft.model.validate import validate
-from weft.schedulers.dispatch_tasks import TaskDispatcher, run_one
+from weft.schedulers.dispatchers.tasks import TaskDispatcher, run_one
 from weft.session import Session
 from weft.testing.blindness import World, by_kernel, by_session, compare, drawn
 from weft.testing.planners import columns, ensure, told

@@ -10,8 +10,8 @@ import sys
 
 from weft.errors import exit_code_of
 from weft.scenarios import parse_assignments
-from weft.training.group import parse_seeds
-from weft.training.run import Outcome
+from weft.training.run.folder import Outcome
+from weft.training.run.seeds import parse_seeds
 from weft.training.train import train
 
 

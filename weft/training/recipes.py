@@ -16,10 +16,10 @@ from typing import Any
 from weft.errors import InputError
 from weft.policies.sight import read_sight
 from weft.scenarios import StreamCase, scenario
-from weft.sim.env import REWARDS, Setup, setup_of
-from weft.sim.observe import Sight
-from weft.training.ppo_config import PPOConfig
-from weft.training.validation import Judge, Validation
+from weft.sim.queues.environment import REWARDS, Setup, setup_of
+from weft.sim.queues.observation import Sight
+from weft.training.ppo.config import PPOConfig
+from weft.training.ppo.validation import Judge, Validation
 
 SCHEMA = "weft/training/1"
 UNIFORM, TRAILING = "uniform", "trailing"

@@ -11,11 +11,12 @@ from typing import Any
 from weft.catalog import duration
 from weft.errors import InputError
 from weft.io.verb_documents import document
-from weft.training import sample_run, stream_run
-from weft.training.group import train_group
+from weft.training.oneshot import run as sample_run
+from weft.training.oneshot.run import SampleRecipe
+from weft.training.ppo import run as stream_run
 from weft.training.recipes import Recipe, read_recipe
-from weft.training.run import Outcome, Progress
-from weft.training.sample_run import SampleRecipe
+from weft.training.run.folder import Outcome, Progress
+from weft.training.run.seeds import train_group
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import pytest
 from report_examples import example_frame, write_run
 
 from weft.errors import InputError
-from weft.evaluation.breaches import Breach
 from weft.evaluation.report.claim_tables import claim_sections
 from weft.evaluation.report.claims import (
     Claim,
@@ -28,6 +27,7 @@ from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.measures import MEASURES, Evidence, judge, role_in, roles_played
 from weft.evaluation.report.runs import read_run
 from weft.evaluation.statistics import mean_interval
+from weft.evaluation.sweep.breaches import Breach
 
 NAMES = ("fifo", "mru", "x/pi-2@best", "ppo")
 ROLES = {"pi_2": ("*pi-2@best",), "pi_4": ("ppo",)}

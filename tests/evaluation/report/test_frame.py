@@ -11,7 +11,7 @@ from report_examples import example_config, example_frame, example_row, example_
 from weft.errors import InputError
 from weft.evaluation.report.build import gather
 from weft.evaluation.report.frame import frame_of, read_frame
-from weft.evaluation.store import open_sweep
+from weft.evaluation.sweep.store import open_sweep
 
 
 def better(name: str, p: float, seed: int) -> float:

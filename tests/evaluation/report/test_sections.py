@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from report_examples import example_frame
 
-from weft.evaluation.evaluate import Summary
 from weft.evaluation.report.blocks import BigTable, Figure, Figures, Table
 from weft.evaluation.report.sections import (
     all_rows,
@@ -16,6 +15,7 @@ from weft.evaluation.report.sections import (
     with_interval,
 )
 from weft.evaluation.report.typical import profiles
+from weft.evaluation.sweep.evaluation import Summary
 
 
 def cost(name: str, p: float, seed: int) -> float:

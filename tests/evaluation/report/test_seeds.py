@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from report_examples import example_frame
 
-from weft.evaluation.breaches import Breach
 from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.sections import results, utilisation
 from weft.evaluation.report.seeds import together
 from weft.evaluation.report.typical import profiles
 from weft.evaluation.report.words import headline, standing
 from weft.evaluation.statistics import mean_interval
+from weft.evaluation.sweep.breaches import Breach
 
 RUNS = tuple(f"runs/pi-4/seed-{k}@best" for k in (1, 2, 3))
 

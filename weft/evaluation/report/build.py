@@ -29,7 +29,7 @@ from weft.evaluation.report.sections import all_rows, capital, more_figures, res
 from weft.evaluation.report.seeds import together
 from weft.evaluation.report.typical import profiles
 from weft.evaluation.report.words import headline, subject
-from weft.evaluation.store import DATABASE
+from weft.evaluation.sweep.store import DATABASE
 from weft.io.runs import run_folders
 from weft.io.sources import write_bytes
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.errors import InputError
-from weft.evaluation.store import Row
+from weft.evaluation.sweep.store import Row
 
 
 @dataclass(frozen=True)

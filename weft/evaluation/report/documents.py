@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.breaches import breaches_of
 from weft.evaluation.report.frame import Cell, Frame, refuse_costs
 from weft.evaluation.report.pairing import Sample
+from weft.evaluation.sweep.breaches import breaches_of
 from weft.io.json_files import parse_json
 from weft.io.sources import read_bytes
 

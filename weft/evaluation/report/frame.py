@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.breaches import Breach, breaches_of
-from weft.evaluation.evaluate import METRICS, STREAM_METRICS, Summary, summary_of
 from weft.evaluation.report.devices import DeviceUse, device_rows, numbered
 from weft.evaluation.report.pairing import Sample, paired, samples_of, values_of
 from weft.evaluation.statistics import Comparison, compare_crossed, crossed_interval, holm_family
-from weft.evaluation.store import Config, Row, read_sweep
+from weft.evaluation.sweep.breaches import Breach, breaches_of
+from weft.evaluation.sweep.evaluation import METRICS, STREAM_METRICS, Summary, summary_of
+from weft.evaluation.sweep.store import Config, Row, read_sweep
 from weft.model.graph import Floats
 from weft.scenarios.recipes import STREAM_BASELINE
 from weft.scenarios.settings import did_you_mean

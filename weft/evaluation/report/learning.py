@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from weft.evaluation.evaluate import summary_of
 from weft.evaluation.report.blocks import Block, Figure, Section, Table
 from weft.evaluation.report.runs import AGAINST, REWARDS, TrainingRun
 from weft.evaluation.report.svg import Axes, Series, line_chart
+from weft.evaluation.sweep.evaluation import summary_of
 from weft.io.runs import VALIDATED
 
 MOST_POINTS = 400

@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from weft.evaluation.evaluate import CONFIDENCE
 from weft.evaluation.milestones import from_where, is_passed, is_settled
 from weft.evaluation.report.claims import LEAST_SEEDS, Claim, Claims, Judged, Measured, Point
 from weft.evaluation.report.devices import device_rows
 from weft.evaluation.report.frame import Cell, Frame
 from weft.evaluation.report.runs import TrainingRun
 from weft.evaluation.statistics import crossed_interval
+from weft.evaluation.sweep.evaluation import CONFIDENCE
 from weft.model.graph import Bools, Floats
 
 

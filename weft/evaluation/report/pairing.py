@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.store import Row
+from weft.evaluation.sweep.store import Row
 from weft.model.graph import Floats
 
 

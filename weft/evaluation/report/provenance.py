@@ -6,11 +6,11 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 
-from weft.evaluation.benchmark import versions
 from weft.evaluation.report.blocks import Block, Code, Section, Table
 from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.runs import TrainingRun
-from weft.evaluation.store import Config, config_hash
+from weft.evaluation.sweep.runner import versions
+from weft.evaluation.sweep.store import Config, config_hash
 from weft.scenarios import read_recipe, recipe_names
 
 _USUAL = {"split": "test", "check": "sample", "effort": None}

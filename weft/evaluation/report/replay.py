@@ -9,20 +9,20 @@ import numpy as np
 
 from weft import catalog
 from weft.errors import InputError
-from weft.evaluation.benchmark import noise_seed
-from weft.evaluation.gantt import labels, pack
-from weft.evaluation.judging import trace_hash
+from weft.evaluation.figures.gantt import labels, pack
 from weft.evaluation.report.blocks import Gantt, Panel
 from weft.evaluation.report.frame import MANY_STREAMS, Frame
 from weft.evaluation.report.pairing import Sample
-from weft.evaluation.streams import Outcome, workload_seed
-from weft.evaluation.traces import Trace, record
+from weft.evaluation.sweep.batches import Trace, record
+from weft.evaluation.sweep.checking import trace_hash
+from weft.evaluation.sweep.queue_runs import Outcome, workload_seed
+from weft.evaluation.sweep.runner import noise_seed
 from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
 from weft.scenarios import Recipe, Scenario
-from weft.sim.replay import replayed
-from weft.sim.streams import kind_names
+from weft.sim.queues.layout import kind_names
+from weft.sim.tasks.replay import replayed
 
 QUEUES = ("stream", MANY_STREAMS)
 """Generators of streams whose tasks wait in queues by kind."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.evaluation.evaluate import Summary
 from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Section, Table, Text
 from weft.evaluation.report.devices import DeviceUse
 from weft.evaluation.report.frame import Cell, Frame
@@ -15,6 +14,7 @@ from weft.evaluation.report.seeds import in_words
 from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
 from weft.evaluation.report.words import quantity, words
 from weft.evaluation.statistics import Comparison
+from weft.evaluation.sweep.evaluation import Summary
 from weft.model.graph import Floats
 
 MOST_LINES = 60

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.evaluation.overall import WITHIN, in_percent, overall_of, profile_shares
 from weft.evaluation.report.blocks import Block, Figure, Section, Table, Text
 from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.svg import Axes, Series, line_chart
 from weft.evaluation.report.words import samples_in_all
 from weft.evaluation.statistics import PairedAggregates, PerformanceProfile, performance_profile
+from weft.evaluation.sweep.aggregates import WITHIN, in_percent, overall_of, profile_shares
 from weft.model.graph import Floats
 
 MOST_STEPS = 400

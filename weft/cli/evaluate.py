@@ -1,0 +1,252 @@
+"""Verbs about evidence: evaluate, scenarios, recipes."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+from weft.cli.evaluate_tables import say_who_broke, show_cell, show_envelopes, show_overall
+
+if TYPE_CHECKING:
+    from weft.evaluation.statistics import Comparison
+    from weft.evaluation.sweep.evaluation import Evaluation
+    from weft.evaluation.sweep.runner import Progress
+    from weft.scenarios import Scenario
+
+TRAINING = "training/"
+"""Prefix of the names of training recipes."""
+NOT_VALID = 1
+"""Exit code where a schedule breaks a rule."""
+EVERY = 10.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; [a, b] or from:to:step sweeps it."),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw it: a .png or .svg; of a stream also a folder."),
+]
+Aggregates = Annotated[
+    bool,
+    typer.Option("--aggregates", help="Also print interquartile means, medians, chances, profiles."),
+]
+
+
+def evaluate(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="SCENARIO_OR_FILES", show_default=False, help="A scenario, or files."),
+    ],
+    schedulers: Annotated[
+        list[str] | None,
+        typer.Option("--schedulers", "-s", metavar="A,B", help="Which; default: those of the scenario."),
+    ] = None,
+    problems: Annotated[
+        int | None, typer.Option("--problems", metavar="N", min=1, help="Number of problems.")
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Seeds per problem.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="S", min=0, max=opt.MOST_SEED, help="The first of the seeds.")
+    ] = 0,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
+    ] = None,
+    cluster: opt.Cluster = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="NAME", help="Whom the others are compared with.")
+    ] = None,
+    effort: opt.Effort = None,
+    split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",
+    check: Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")] = "sample",
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
+    plot: Plot = None,
+    aggregates: Aggregates = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare schedulers on many problems, with intervals and tests."""
+    from weft.evaluation.sweep.request import cells_of
+    from weft.evaluation.sweep.request import evaluate as run
+    from weft.scenarios import parse_assignments
+
+    cells = cells_of(what, parse_assignments(settings or []), cluster)
+    _check_plot(plot, cells[0])
+    names, numbers = opt.scheduler_names(schedulers), range(seed, seed + seeds)
+    which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
+    how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
+    with _counting("rows") as progress:
+        found = run(cells, names, **which, **how, progress=progress)
+    _say_fallbacks(found)
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        output.emit(found.to_dict())
+    else:
+        _show(found, out, aggregates)
+        for one in found.groups:
+            output.say(str(one))
+    if found.faults:
+        _name_faults(found)
+        raise typer.Exit(NOT_VALID)
+
+
+def _say_fallbacks(found: Evaluation) -> None:
+    for name, number in found.fallbacks.items():
+        output.note(
+            f"weft: {number:,} decisions of {name} were left to a rule: "
+            "far outside what it was trained on, or where hardly anything arrives"
+        )
+
+
+def _check_plot(plot: Path | None, cell: Scenario) -> None:
+    """A picture is a file; the figures of a stream may also be a folder."""
+    if plot is not None and cell.is_stream and not cell.is_job_stream and not plot.suffix:
+        opt.check_chart(plot / "figure.png", "--plot", "figures of the stream")
+    else:
+        opt.check_chart(plot, "--plot", "a figure of the sweep")
+
+
+def _draw(found: Evaluation, plot: Path) -> None:
+    from weft.evaluation.figures import streams as stream_figures
+    from weft.evaluation.figures import sweeps as figures
+
+    if plot.suffix:
+        figures.draw(found, plot)
+        output.note(f"the figure is in {plot}")
+        return
+    with _counting("streams") as progress:
+        drawn = stream_figures.draw_all(found, plot, progress)
+    output.note(f"{output.count(len(drawn), 'figure')} in {plot}: {', '.join(path.name for path in drawn)}")
+
+
+def _show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
+    for cell in found.sweep.cells:
+        show_cell(found, cell.label)
+    if found.envelopes:
+        show_envelopes(found)
+    if has_aggregates:
+        show_overall(found)
+    samples = "seeds" if found.sweep.has_seed_samples else "problems"
+    output.say(f"* best mean; intervals are 95 %, over {samples}")
+    if len(found.comparisons) > 1:
+        num = len(found.comparisons)
+        output.say(f"  verdicts are corrected for {num} comparisons made together (Holm), intervals are not")
+    if any(_is_short_of_problems(one.comparison) for one in found.comparisons):
+        output.say(
+            f"  where an interval leaves out 0 and yet nothing is distinguishable, take more --{samples}"
+        )
+    if found.breaches:
+        say_who_broke(found)
+    if found.sweep.num_samples < 2 and len(found.lawful) > 1:
+        output.say(f"one of the {samples} says nothing about others: no verdicts (--{samples} N)")
+    _show_claims(found)
+    if out is not None:
+        output.note(f"rows in {out}: the same command resumes or shows them")
+        output.next_command(f"weft report {shlex.quote(str(out))} --open")
+    else:
+        output.next_command("the same with --out SWEEP keeps the rows and can be resumed")
+
+
+def _show_claims(found: Evaluation) -> None:
+    from weft.evaluation.sweep.claims import claims
+
+    said = claims(found)
+    if said:
+        output.say("what the rows say, paired by seed:")
+    for one in said:
+        output.say(f"- {one.text}")
+
+
+def _is_short_of_problems(comparison: Comparison) -> bool:
+    is_open = comparison.verdict == "not distinguishable"
+    return is_open and not comparison.low_percent <= 0.0 <= comparison.high_percent
+
+
+def _name_faults(found: Evaluation) -> None:
+    for row in found.faults[:5]:
+        where = f"{row.problem} {row.cell}".strip()
+        output.note(f"weft: NOT VALID: {row.scheduler} on {output.safe(where)}, seed {row.seed}: {row.fault}")
+    output.note(f"weft: {len(found.faults)} of {len(found.rows)} schedules break a rule")
+
+
+@contextmanager
+def _counting(unit: str) -> Iterator[Progress]:
+    """A progress bar on a terminal, else a line every ten seconds."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        screen = Console(stderr=True, markup=False, emoji=False)
+        columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=screen, transient=True) as bar:
+            task = bar.add_task(unit, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        return
+    last = time.monotonic()
+
+    def say(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            output.note(f"weft: {done} of {total} {unit}")
+
+    yield say
+
+
+def scenarios(as_json: opt.Json = False) -> None:
+    """List the scenarios, their settings and reference schedulers."""
+    from weft.scenarios import offered_recipes, read_recipe, recipe_names
+
+    found = [*(read_recipe(name) for name in recipe_names()), *offered_recipes()]
+    if as_json:
+        rows = [recipe.to_dict() for recipe in found]
+        output.emit(output.document("scenarios", None, {"scenarios": rows}))
+        return
+    table = output.table(["name", "what", "settings", "compared by default"])
+    for recipe in found:
+        settings = ", ".join(setting.name for setting in recipe.settings)
+        table.add_row(recipe.name, recipe.summary, settings, ", ".join(recipe.schedulers))
+    output.show(table)
+    output.next_command(f"weft evaluate {found[0].name}   (or weft recipes --show {found[0].name})")
+
+
+def recipes(
+    show: Annotated[
+        str | None, typer.Option("--show", metavar="NAME", help="Print the TOML of this recipe.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List recipes of scenarios and training, or print one."""
+    from weft.scenarios import read_recipe, recipe_names, recipe_text
+    from weft.training import recipes as training
+
+    if show is not None:
+        is_training = show.startswith(TRAINING)
+        text = training.recipe_text(show.removeprefix(TRAINING)) if is_training else recipe_text(show)
+        if as_json:
+            output.emit(output.document("recipes", None, {"name": show, "text": text}))
+        else:
+            output.say(text.rstrip("\n"))
+        return
+    rows = [{"name": name, "summary": read_recipe(name).summary} for name in recipe_names()]
+    rows += [{"name": TRAINING + name, "summary": f"weft train {name}"} for name in training.recipe_names()]
+    if as_json:
+        output.emit(output.document("recipes", None, {"recipes": rows}))
+        return
+    table = output.table(["name", "what"])
+    for row in rows:
+        table.add_row(row["name"], row["summary"])
+    output.show(table)
+    output.next_command(f"weft recipes --show {rows[0]['name']} > my.toml; weft evaluate my.toml")

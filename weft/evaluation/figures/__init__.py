@@ -1,0 +1,1 @@
+"""Pictures: sweeps, streams, learning curves, Gantt charts. The home of matplotlib."""

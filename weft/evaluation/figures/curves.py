@@ -1,0 +1,84 @@
+"""A picture of learning curves: reward and job time over samples, or makespan over updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError
+from weft.evaluation.curves import Curve
+from weft.evaluation.figures.gantt import check_path
+from weft.evaluation.figures.sweeps import COLOURS
+
+PANELS = (
+    ("mean_reward", "mean reward per decision", "reward"),
+    ("baselines_percent", "job time above best of fifo, mru, depth-first (%)", "against the study's rules"),
+    ("envelope_percent", "job time above best of heavy-last-1, -3, -5 (%)", "against the device-aware rules"),
+)
+"""Metric, label of its axis, title."""
+ONESHOT_PANELS = (
+    ("greedy_percent", "makespan above the bound (%)", "one schedule, greedy"),
+    ("best_of_16_percent", "makespan above the bound (%)", "best of 16 schedules"),
+)
+"""The same for one-shot planners."""
+
+
+def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
+    """Write the figure; the suffix (.png or .svg) says the format. Bands span the training seeds."""
+    check_path(Path(path), "--plot", "learning curves")
+    panels = _panels(curves)
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.5, 4.2), dpi=150, layout="constrained")
+    for axes, (metric, label, title) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        for k, curve in enumerate(curves):
+            if metric in curve.columns:
+                _line(axes, curve, metric, COLOURS[k % len(COLOURS)])
+        _dress(axes, label, title)
+        if panels is ONESHOT_PANELS:
+            axes.set_xlabel("updates")
+        elif metric != "mean_reward":
+            _mark_zero(axes)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    stamp = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "weft"}):
+            figure.savefig(path, metadata=stamp)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+
+
+def _panels(curves: Sequence[Curve]) -> tuple[tuple[str, str, str], ...]:
+    """What is drawn of these curves, which are all of one kind."""
+    oneshot = [curve.name for curve in curves if curve.is_oneshot]
+    if oneshot and len(oneshot) < len(curves):
+        raise InputError(
+            f"expected runs of one kind in a figure, got one-shot planners ({', '.join(oneshot)}) and others",
+            field="--plot",
+        )
+    return ONESHOT_PANELS if oneshot else PANELS
+
+
+def _line(axes: Any, curve: Curve, metric: str, colour: str) -> None:
+    """The mean over seeds, and a band from the least to the greatest of them."""
+    values, x = curve.columns[metric], curve.samples / (1 if curve.is_oneshot else 1e6)
+    seeds = f" ({len(curve.runs)} seeds)" if len(curve.runs) > 1 else ""
+    axes.plot(x, values.mean(0), color=colour, linewidth=1.5, label=f"{curve.name}{seeds}")
+    if len(values) > 1:
+        axes.fill_between(x, values.min(0), values.max(0), color=colour, alpha=0.18, linewidth=0)
+
+
+def _dress(axes: Any, label: str, title: str) -> None:
+    axes.set_xlabel("samples (millions)")
+    axes.set_ylabel(label, fontsize=9)
+    axes.set_title(title, fontsize=10)
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _mark_zero(axes: Any) -> None:
+    axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--")
+    axes.set_ylim(top=min(axes.get_ylim()[1], 30.0))

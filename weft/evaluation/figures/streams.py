@@ -1,0 +1,235 @@
+"""Figures of a stream, one file each in a folder: relative job times, devices, adaptation to drift."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.evaluation.figures.sweeps import COLOURS, MARKS, save
+from weft.evaluation.statistics import mean_interval
+from weft.evaluation.sweep.adaptation import Adaptation, adaptations
+from weft.evaluation.sweep.claims import Group, Table, shown_name
+from weft.evaluation.sweep.evaluation import CONFIDENCE, Evaluation
+from weft.evaluation.sweep.runner import Progress
+from weft.model.graph import Floats
+from weft.scenarios import Scenario
+
+HIGHEST = 60.0
+"""Relative job times above this percentage are cut off, and the title says so."""
+MOST_ROWS = 3
+"""Settings shown in the figure of the devices: the first, the middle and the last."""
+_GREY = "#555555"
+
+
+def draw_all(found: Evaluation, folder: Path, progress: Progress | None = None) -> list[Path]:
+    """Write every figure that the rows allow into a folder, which is made; returns their paths."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror or error}", file=str(folder)) from None
+    drawn = [_draw_devices(found, folder / "devices.png")]
+    groups = Table(found).groups if found.sweep.num_samples > 1 else ()
+    if groups:
+        drawn.append(_draw_relative(found, groups, folder / "relative.png"))
+    for n, one in enumerate(adaptations(found, progress)):
+        name = "adaptation.png" if n == 0 else f"adaptation-{n + 1}.png"
+        drawn.append(_draw_adaptation(one, folder / name))
+    return drawn
+
+
+def _draw_relative(found: Evaluation, groups: tuple[Group, ...], path: Path) -> Path:
+    """Mean job time of every scheduler against the best of each group, over the setting that varies."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4 * len(groups), 5.4), dpi=150, layout="constrained")
+    setting, table = found.sweep.varied, Table(found)
+    for axes, group in zip(np.atleast_1d(figure.subplots(1, len(groups))), groups, strict=True):
+        is_cut = False
+        for k, name in enumerate(found.sweep.schedulers):
+            is_cut |= _relative_line(axes, found, table, setting, name, k, group)
+        axes.axhline(0.0, color=_GREY, linewidth=1.0, linestyle="--")
+        cut = f" (cut off at {HIGHEST:g} %)" if is_cut else ""
+        axes.set_title(f"against {group.title}{cut}", fontsize=10)
+        axes.set_ylabel("mean job time, difference (%), lower is better")
+        axes.set_xlabel(_setting_label(setting))
+        if not setting:
+            axes.set_xticks(
+                range(len(found.sweep.cells)), [cell.label or "all" for cell in found.sweep.cells]
+            )
+        _clean(axes)
+    figure.suptitle(_samples(found), fontsize=10)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    return save(figure, path)
+
+
+def _relative_line(
+    axes: Any, found: Evaluation, table: Table, setting: str, name: str, k: int, group: Group
+) -> bool:
+    """One scheduler with its intervals; returns whether some of it lies above the axis."""
+    points = [point.comparison for point in table.points(name, group)]
+    y = np.array([[p.percent, p.low_percent, p.high_percent] for p in points])  # (num_cells, 3)
+    spread = 0.02 * (k - (len(found.sweep.schedulers) - 1) / 2.0)
+    x = np.array([_place(cell, setting, n, spread) for n, cell in enumerate(found.sweep.cells)])
+    axes.errorbar(
+        x, y[:, 0], yerr=np.abs(y[:, 1:] - y[:, :1]).T, color=COLOURS[k % len(COLOURS)],
+        marker=MARKS[k % len(MARKS)], markersize=4.5, linewidth=1.4 if setting else 0.0,
+        linestyle="--" if k >= len(COLOURS) else "-", elinewidth=0.9, capsize=2.0, label=shown_name(name),
+    )  # fmt: skip
+    is_cut = bool((y[:, 0] > HIGHEST).any())
+    if is_cut:
+        axes.set_ylim(top=HIGHEST)
+    return is_cut
+
+
+def _place(cell: Scenario, setting: str, n: int, spread: float) -> float:
+    value = cell.settings.get(setting)
+    return float(value) if isinstance(value, int | float) else n + 4.0 * spread
+
+
+def _draw_devices(found: Evaluation, path: Path) -> Path:
+    """Utilisation and batch fill of every device under every scheduler, as groups of bars."""
+    from matplotlib.figure import Figure
+
+    cells = _some(found.sweep.cells)
+    figure = Figure(figsize=(13.0, 3.2 * len(cells) + 1.0), dpi=150, layout="constrained")
+    panels = figure.subplots(len(cells), 2, squeeze=False, sharey=True)
+    for row, cell in zip(panels, cells, strict=True):
+        for axes, metric, title in zip(
+            row, ("utilisation", "batch_fill"), ("busy time", "batch fill"), strict=True
+        ):
+            _device_bars(axes, found, cell.label, metric)
+            axes.set_title(f"{title}{f', {cell.label}' if cell.label else ''}", fontsize=10)
+            _clean(axes)
+        row[0].set_ylabel("share of the time (%)")
+        row[1].set_ylabel("mean batch / largest batch (%)")
+        row[1].tick_params(labelleft=True)
+    figure.suptitle(_samples(found), fontsize=10)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    return save(figure, path)
+
+
+def _device_bars(axes: Any, found: Evaluation, cell: str, metric: str) -> None:
+    names = found.sweep.schedulers
+    width = 0.84 / len(names)
+    devices: list[str] = []
+    for k, name in enumerate(names):
+        rows = [row for row in found.rows if (row.cell, row.scheduler) == (cell, name)]
+        per_seed = [json.loads(row.devices or "[]") for row in rows]
+        devices = [one["device"] for one in per_seed[0]]
+        shares = 100.0 * np.array([[one[metric] for one in seed] for seed in per_seed])  # (seeds, devices)
+        axes.bar(
+            np.arange(len(devices)) + (k - (len(names) - 1) / 2.0) * width, shares.mean(axis=0), 0.92 * width,
+            yerr=half_widths(shares) if len(shares) > 1 else None, color=COLOURS[k % len(COLOURS)],
+            hatch="//" if k >= len(COLOURS) else None, edgecolor="white", linewidth=0.4,
+            error_kw={"elinewidth": 0.8, "ecolor": _GREY}, label=shown_name(name),
+        )  # fmt: skip
+    axes.set_xticks(range(len(devices)), devices)
+    axes.set_ylim(0.0, 105.0)
+
+
+def half_widths(values: Floats) -> Floats:
+    """How far the 95 % interval of the mean over the first axis reaches below and above: (2, num_columns)."""
+    found = [mean_interval(column, confidence=CONFIDENCE) for column in values.T]
+    return np.array([[one.value - one.low for one in found], [one.high - one.value for one in found]])
+
+
+def _draw_adaptation(one: Adaptation, path: Path) -> Path:
+    """True probability and estimates, then the job times around each arrival, plain and relative."""
+    from matplotlib.figure import Figure
+
+    has_error = bool(one.estimates) and one.is_drawn
+    heights = [1.0, *([0.7] if has_error else []), 1.0, 1.2]
+    figure = Figure(figsize=(9.5, 3.1 * len(heights)), dpi=150, layout="constrained")
+    panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    _probability_panel(panels[0], one)
+    if has_error:
+        _error_panel(panels[1], one)
+    _time_panels(panels[-2], panels[-1], one)
+    for axes in panels:
+        _clean(axes)
+    figure.suptitle(f"{one.title}: {one.num_seeds} seeds, bands are 95 % intervals of the mean", fontsize=10)
+    return save(figure, path)
+
+
+def _time_panels(plain: Any, relative: Any, one: Adaptation) -> None:
+    """Job times over the window, and what each differs from the first scheduler, paired by seed."""
+    names = list(one.job_times)
+    first = one.windowed(one.job_times[names[0]])
+    for k, name in enumerate(names):
+        times = one.windowed(one.job_times[name])
+        _band(plain, one.jobs, times, k, name)
+        if k > 0:
+            _band(relative, one.jobs, 100.0 * (times / first - 1.0), k, name)
+    relative.axhline(0.0, color=COLOURS[0], linewidth=1.4)
+    low, high = relative.get_ylim()
+    relative.set_ylim(max(low, -HIGHEST), min(high, HIGHEST))
+    plain.set_yscale("log")
+    plain.yaxis.set_major_formatter("{x:g}")
+    plain.yaxis.set_minor_formatter("{x:g}")
+    plain.set_ylabel(f"mean job time ({one.time_unit})\nover {one.window} jobs")
+    plain.legend(frameon=False, fontsize=8, ncols=2)
+    relative.set_ylabel(f"the same against\n{names[0]} (%)")
+    relative.set_xlabel("jobs arrived")
+
+
+def _probability_panel(axes: Any, one: Adaptation) -> None:
+    where = ", first seed" if one.is_drawn else ""
+    axes.plot(
+        one.jobs, one.probability[0][one.jobs], color="#000000", linewidth=1.6, label=f"true p(c){where}"
+    )
+    for k, (name, estimates) in enumerate(one.estimates.items()):
+        if one.is_drawn:
+            axes.plot(
+                one.jobs, estimates[0][one.jobs], color=COLOURS[k], linewidth=1.2, label=f"{name}{where}"
+            )
+        else:
+            _band(axes, one.jobs, estimates[:, one.jobs], k, name)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_ylabel("p(c) and its estimate")
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+
+
+def _error_panel(axes: Any, one: Adaptation) -> None:
+    for k, (name, estimates) in enumerate(one.estimates.items()):
+        _band(axes, one.jobs, np.abs(estimates - one.probability)[:, one.jobs], k, name)
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("error of the estimate\n|estimate - p(c)|")
+
+
+def _band(axes: Any, jobs: Any, values: Floats, k: int, label: str) -> None:
+    """Mean over seeds (rows) with its interval."""
+    mean, colour = values.mean(axis=0), COLOURS[k % len(COLOURS)]
+    style = "-" if k < len(COLOURS) else "--"
+    axes.plot(jobs, mean, color=colour, linewidth=1.4, linestyle=style, label=label)
+    if len(values) > 1:
+        below, above = half_widths(values)
+        axes.fill_between(jobs, mean - below, mean + above, color=colour, alpha=0.18, linewidth=0.0)
+
+
+def _setting_label(setting: str) -> str:
+    return {"p_c": "p(c), probability of the light branch", "": "setting"}.get(setting, setting)
+
+
+def _samples(found: Evaluation) -> str:
+    num = found.sweep.num_samples
+    seeds = f"{num} paired seeds" if num > 1 else "1 seed"
+    return f"{found.sweep.cells[0].name}: {seeds}, {100 * CONFIDENCE:g} % intervals"
+
+
+def _some(cells: tuple[Scenario, ...]) -> list[Scenario]:
+    """The first, the middle and the last, or all where they are few."""
+    if len(cells) <= MOST_ROWS:
+        return list(cells)
+    return [cells[0], cells[len(cells) // 2], cells[-1]]
+
+
+def _clean(axes: Any) -> None:
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,86 @@
+"""A picture of a sweep: every scheduler against the baseline, over the setting that varies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.evaluation.figures.gantt import check_path
+from weft.evaluation.sweep.evaluation import Against, Evaluation
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+"""Okabe and Ito's palette: told apart with any colour vision."""
+MARKS = "osD^vPX*"
+
+
+def draw(found: Evaluation, path: str | Path) -> None:
+    """Write the figure; the suffix (.png or .svg) says the format."""
+    check_path(Path(path), "--plot", "a figure of the sweep")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.5, 5.2), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    setting = found.sweep.varied
+    names = [name for name in found.sweep.schedulers if name != found.baseline]
+    for k, name in enumerate(names):
+        _line(axes, found, setting, name, k, len(names))
+    axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--", label=f"{found.baseline} (baseline)")
+    axes.set_ylabel(f"{found.metric} against {found.baseline} (%), lower is better")
+    axes.set_title(
+        f"{found.sweep.cells[0].name}: {found.sweep.num_samples} paired samples per point, 95 % intervals",
+        fontsize=10,
+    )
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel(setting or "scheduler")
+    if not setting:
+        axes.set_xticks([])
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    save(figure, Path(path))
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Write a figure, the same bytes for the same figure; returns its path."""
+    import matplotlib
+
+    stamp = {"Date": None} if path.suffix.lower() == ".svg" else None
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "weft"}):
+            figure.savefig(path, metadata=stamp)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    return path
+
+
+def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: int) -> None:
+    """One scheduler: its mean ratio to the baseline in every cell, with the interval."""
+    points: list[tuple[float, Against]] = []
+    for n, cell in enumerate(found.sweep.cells):
+        for against in found.comparisons:
+            if (against.cell, against.scheduler) == (cell.label, name):
+                value = cell.settings.get(setting)
+                place = float(value) if isinstance(value, int | float) else n + k / (total + 1.0)
+                points.append((place, against))
+    if not points:
+        return
+    x = np.array([place for place, _ in points])
+    y = np.array(
+        [[p.comparison.percent, p.comparison.low_percent, p.comparison.high_percent] for _, p in points]
+    )
+    axes.errorbar(
+        x,
+        y[:, 0],
+        yerr=np.abs(y[:, 1:] - y[:, :1]).T,
+        color=COLOURS[k % len(COLOURS)],
+        marker=MARKS[k % len(MARKS)],
+        markersize=4.5,
+        linewidth=1.4 if setting else 0.0,
+        linestyle="--" if k >= len(COLOURS) else "-",
+        markerfacecolor="white" if k >= len(COLOURS) else None,
+        elinewidth=0.9,
+        capsize=2.0,
+        label=Path(name).name if "/" in name else name,
+    )

@@ -1,0 +1,1 @@
+"""Questions about plans: what if, at what price, how robust, where beaten."""

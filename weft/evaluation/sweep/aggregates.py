@@ -1,0 +1,72 @@
+"""Schedulers over all points of a sweep, beyond means: typical differences, and how often close to the best.
+
+A row of costs is a problem, or a seed of a stream; it is met at every point, so rows are what is
+resampled, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.evaluation.statistics import Interval, PairedAggregates, paired_aggregates, performance_profile
+from weft.evaluation.sweep.evaluation import Evaluation, problem_means
+from weft.model.graph import Floats
+
+WITHIN = (0.0, 1.0, 5.0, 10.0, 25.0)
+"""Percentages above the best at which a performance profile is given."""
+Costs = Mapping[str, Floats]
+"""Scheduler -> (num_runs, num_samples, num_points) costs on the same samples and points; a rule is one run."""
+
+
+@dataclass(frozen=True)
+class Overall:
+    """One scheduler over all samples and points."""
+
+    scheduler: str
+    baseline: str
+    num_samples: int
+    num_points: int
+    against: PairedAggregates | None
+    """Against the baseline, in percent; None of the baseline itself."""
+    within: Mapping[str, float]
+    """Percentage above the best of all -> percentage of samples and points that are within it."""
+
+
+def overall_of(costs: Costs, baseline: str) -> tuple[Overall, ...]:
+    """Every scheduler, in the order given; none with fewer than two samples or schedulers."""
+    if len(costs) < 2 or baseline not in costs or costs[baseline].shape[1] < 2:
+        return ()
+    shares, base = profile_shares(costs), costs[baseline]
+    _, num_samples, num_points = base.shape
+    found = {name: None if name == baseline else paired_aggregates(own, base) for name, own in costs.items()}
+    return tuple(
+        Overall(name, baseline, num_samples, num_points, found[name], shares[name]) for name in costs
+    )
+
+
+def profile_shares(costs: Costs) -> dict[str, dict[str, float]]:
+    """Scheduler -> how often it is within each percentage of the best, in percent."""
+    ratios = performance_profile(
+        np.stack([own.mean(axis=0).ravel() for own in costs.values()], axis=1)
+    ).ratios
+    return {
+        name: {f"{p:g}": 100.0 * float((ratios[:, k] <= 1.0 + p / 100.0 + 1e-9).mean()) for p in WITHIN}
+        for k, name in enumerate(costs)
+    }
+
+
+def overall(found: Evaluation) -> tuple[Overall, ...]:
+    """The schedulers of an evaluation that broke no rule."""
+    means = problem_means(found.sweep, found.rows, found.metric)
+    cells = [cell.label for cell in found.sweep.cells]
+    costs = {name: np.stack([means[cell, name] for cell in cells], axis=1)[None] for name in found.lawful}
+    return overall_of(costs, found.baseline)
+
+
+def in_percent(found: Interval, decimals: int = 1, sign: str = "+") -> str:
+    """An interval of percentages as a table shows it."""
+    value, low, high = (f"{one:{sign}.{decimals}f}" for one in (found.value, found.low, found.high))
+    return f"{value} ({low} to {high})"

@@ -1,0 +1,207 @@
+"""What the rows of a stream say about learned policies, in words: against the usual rules, the
+device-aware ones, and one another.
+
+A reference is the best of a group of rules in each cell, by its mean over the seeds. Everything is
+paired by seed. Nothing is claimed about schedulers that did not take part or broke a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from weft.catalog import BASELINES, ENVELOPE, WAITING, chooser
+from weft.evaluation.statistics import Comparison, compare_paired, holm_family
+from weft.evaluation.sweep.evaluation import Evaluation, problem_means
+from weft.model.graph import Floats
+from weft.policies.learned import Learned
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rules of which the best at each setting is compared with."""
+
+    key: str
+    title: str
+    members: tuple[str, ...]
+
+
+GROUPS = (
+    Group("usual", "the best of fifo, mru and depth-first", BASELINES),
+    Group(
+        "envelope",
+        "the envelope of heavy-last-1, -3 and -5",
+        ENVELOPE,
+    ),
+    Group("waiting", "the best of the plain rules that wait for free", WAITING),
+)
+"""The rules of the study, those that know the devices, and plain ones that may wait as a policy may."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One scheduler against a reference in one cell."""
+
+    cell: str
+    reference: str
+    """Which rule or policy it is compared with here."""
+    comparison: Comparison
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        one = self.comparison
+        return {
+            "cell": self.cell,
+            "reference": self.reference,
+            "percent": one.percent,
+            "low_percent": one.low_percent,
+            "high_percent": one.high_percent,
+            "verdict": one.verdict,
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What can be said of one scheduler against one reference over all cells."""
+
+    about: str
+    """``usual``, ``envelope``, ``waiting``, ``specialist`` or ``estimate``."""
+    scheduler: str
+    reference: str
+    points: tuple[Point, ...]
+    overall: Comparison
+    """Over all cells: the geometric mean of the cells per seed."""
+    setting: str = "the cells"
+    """What differs between the points."""
+    note: str = ""
+
+    @property
+    def num_better(self) -> int:
+        """Cells in which the scheduler is better for certain."""
+        return sum(point.comparison.verdict == "better" for point in self.points)
+
+    @property
+    def text(self) -> str:
+        """The claim in one sentence."""
+        name = shown_name(self.scheduler)
+        overall = self.overall.summary(name, self.reference)
+        if len(self.points) == 1:
+            return f"{overall}{self.note}"
+        percents = [point.comparison.percent for point in self.points]
+        better, worse = self.num_better, sum(p.comparison.verdict == "worse" for p in self.points)
+        return (
+            f"{overall}; {_signed(min(percents))} to {_signed(max(percents))} % over {self.setting}, "
+            f"better at {better} and worse at {worse} of {len(self.points)}{self.note}"
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {
+            "about": self.about,
+            "scheduler": self.scheduler,
+            "reference": self.reference,
+            "percent": self.overall.percent,
+            "low_percent": self.overall.low_percent,
+            "high_percent": self.overall.high_percent,
+            "verdict": self.overall.verdict,
+            "better_cells_percent": 100.0 * self.num_better / len(self.points),
+            "points": [point.to_dict() for point in self.points],
+            "text": self.text,
+        }
+
+
+def claims(found: Evaluation) -> tuple[Claim, ...]:
+    """All that the rows of a stream of one problem allow to say of its learned policies; with two seeds or more."""
+    sweep = found.sweep
+    if not sweep.is_stream or sweep.is_job_stream or not sweep.has_seed_samples or sweep.num_samples < 2:
+        return ()
+    table = Table(found)
+    learned = {name: one for name in found.lawful if isinstance(one := chooser(name), Learned)}
+    made = [table.claim(group.key, name, group) for group in table.groups for name in learned]
+    for name, one in learned.items():
+        made += [_specialist(table, name, one, other) for other in _generalists(name, one, learned)]
+        made += [table.claim("estimate", name, other) for other in _blind(name, one, learned)]
+    return tuple(made)
+
+
+def _generalists(name: str, one: Learned, learned: dict[str, Learned]) -> list[str]:
+    """Policies trained at every probability, where this one was trained at a single one."""
+    if one.trained_at is None:
+        return []
+    return [other for other, it in learned.items() if other != name and it.trained_at is None]
+
+
+def _blind(name: str, one: Learned, learned: dict[str, Learned]) -> list[str]:
+    """Policies trained alike that see no estimate, where this one does."""
+    if one.trained_at is not None or not one.sight.estimates:
+        return []
+    others = [(other, it) for other, it in learned.items() if other != name and it.trained_at is None]
+    return [other for other, it in others if not it.sight.estimates]
+
+
+def _specialist(table: Table, name: str, one: Learned, other: str) -> Claim:
+    made = table.claim("specialist", name, other)
+    best = min(made.points, key=lambda point: point.comparison.percent)
+    where = f" at {best.cell}" if best.cell else ""
+    note = f"; trained at p_c={one.trained_at:g}, at its best{where}: {_signed(best.comparison.percent)} %"
+    return replace(made, note=note)
+
+
+class Table:
+    """The metric of every scheduler in every cell by seed, and comparisons with references."""
+
+    def __init__(self, found: Evaluation) -> None:
+        self.cells = [cell.label for cell in found.sweep.cells]
+        self._names = found.lawful
+        self._setting = found.sweep.varied or "the cells"
+        self._means = problem_means(found.sweep, found.rows, found.metric)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Groups whose rules all took part, and kept the rules of the game."""
+        return tuple(group for group in GROUPS if all(name in self._names for name in group.members))
+
+    def values(self, cell: str, name: str) -> Floats:
+        """(num_seeds,) the metric, in the order of the seeds."""
+        return self._means[cell, name]
+
+    def reference(self, cell: str, against: Group | str) -> str:
+        """The best rule of a group in a cell, or the scheduler itself."""
+        if isinstance(against, str):
+            return against
+        return min(against.members, key=lambda name: float(self.values(cell, name).mean()))
+
+    def points(self, name: str, against: Group | str) -> tuple[Point, ...]:
+        """One scheduler against a reference, cell by cell; verdicts are corrected for their number."""
+        rivals = [self.reference(cell, against) for cell in self.cells]
+        pairs = zip(self.cells, rivals, strict=True)
+        found = [compare_paired(self.values(cell, name), self.values(cell, rival)) for cell, rival in pairs]
+        zipped = zip(self.cells, rivals, holm_family(found), strict=True)
+        return tuple(Point(cell, rival, comparison) for cell, rival, comparison in zipped)
+
+    def claim(self, about: str, name: str, against: Group | str) -> Claim:
+        """One scheduler against a reference over all cells."""
+        rivals = [self.reference(cell, against) for cell in self.cells]
+        overall = compare_paired(self._mean_over_cells([name] * len(rivals)), self._mean_over_cells(rivals))
+        title = shown_name(against) if isinstance(against, str) else against.title
+        return Claim(about, name, title, self.points(name, against), overall, self._setting)
+
+    def _mean_over_cells(self, names: Sequence[str]) -> Floats:
+        """(num_seeds,) geometric mean over the cells, each with its own scheduler."""
+        pairs = zip(self.cells, names, strict=True)
+        logs = np.log([self.values(cell, name) for cell, name in pairs])  # (num_cells, num_seeds)
+        return np.asarray(np.exp(logs.mean(axis=0)), dtype=np.float64)
+
+
+def shown_name(name: str) -> str:
+    """A scheduler's name as people read it: of a file its last part, of one of several seeds its folder too."""
+    path = Path(name)
+    return "/".join(path.parts[-2:]) if path.name.startswith("seed-") else path.name if "/" in name else name
+
+
+def _signed(percent: float) -> str:
+    return f"{percent:+.1f}"

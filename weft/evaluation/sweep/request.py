@@ -1,0 +1,108 @@
+"""From names and settings to a sweep and what it says: ``weft.evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from weft import scenarios
+from weft.errors import InputError
+from weft.evaluation.sweep import evaluation
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.runner import Progress, Sweep
+from weft.evaluation.sweep.training_seeds import expand
+from weft.io.sources import read_bytes
+from weft.io.toml_files import parse_toml
+from weft.plugins import is_code
+from weft.scenarios import Scenario
+from weft.scenarios.recipes import is_recipe
+
+Asked = str | Path | Scenario | Sequence[str | Path] | Sequence[Scenario]
+"""A scenario by its name, recipe file or itself, the cells of one, or workflow and problem files."""
+
+
+def evaluate(
+    what: Asked,
+    schedulers: Sequence[str] = (),
+    *,
+    settings: Mapping[str, object] | None = None,
+    cluster: str | None = None,
+    problems: int | None = None,
+    seeds: int | Sequence[int] = 1,
+    split: str = "test",
+    effort: int | None = None,
+    check: str = "sample",
+    baseline: str | None = None,
+    out: str | Path | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compare schedulers on many problems, with intervals and tests.
+
+    Parameters
+    ----------
+    what
+        A scenario by its name, recipe file or itself, or workflow and problem files.
+    schedulers
+        Names, runs, and folders of runs that differ in their seed; none: those of the scenario.
+    settings
+        Of the scenario; a list or ``from:to:step`` sweeps one.
+    problems
+        How many; None: as many as the scenario usually takes.
+    seeds
+        How many per problem, or which.
+    check
+        Which schedules are validated: all, sample or none.
+    baseline
+        Whom the others are compared with; None: the scenario's, if it takes part.
+    out
+        Folder in which the rows are kept, and found again if the sweep was stopped.
+    workers
+        Number of processes.
+    progress
+        Called with the number of rows done and of all rows.
+    """
+    cells = cells_of(what, settings, cluster)
+    names, members = expand(tuple(schedulers) or cells[0].schedulers)
+    count = _count(cells, split) if problems is None else problems
+    numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    sweep = Sweep(cells, names, count, numbers, split, effort, check)
+    found = evaluation.evaluate(sweep, baseline=baseline, out=out, workers=workers, progress=progress)
+    return replace(found, members=members)
+
+
+def cells_of(
+    what: Asked, settings: Mapping[str, object] | None = None, cluster: str | None = None
+) -> tuple[Scenario, ...]:
+    """One scenario per point of what is asked for: of a name or recipe file, or made of files."""
+    several = [what] if isinstance(what, str | Path | Scenario) else what
+    made = tuple(one for one in several if isinstance(one, Scenario))
+    if made:
+        if len(made) < len(several) or settings or cluster is not None:
+            raise InputError("expected no files, settings or cluster beside scenarios that are made already")
+        return made
+    names = [str(one) for one in several]
+    if len(names) == 1 and _is_scenario(names[0]):
+        return scenarios.sweep(names[0], settings, cluster)
+    for name in names:
+        if name in scenarios.recipe_names():
+            raise InputError(f"expected one scenario or several files, got {name!r} among others")
+    return scenarios.file_scenarios(names, settings, cluster)
+
+
+def _is_scenario(name: str) -> bool:
+    if is_code(name):
+        return True
+    if name in scenarios.recipe_names() or not Path(name).exists():
+        return not Path(name).suffix or name in scenarios.recipe_names()
+    return Path(name).suffix.lower() == ".toml" and is_recipe(parse_toml(read_bytes(name), name))
+
+
+def _count(cells: Sequence[Scenario], split: str) -> int:
+    """How many problems the scenario usually takes, at most as many as there are."""
+    most = [count for cell in cells if (count := cell.count(split)) is not None]
+    count = min([cells[0].usual_problems, *most])
+    if count == 0:
+        raise InputError(f"scenario {cells[0].name} has no {split} problems", field="split")
+    return count

@@ -1,0 +1,374 @@
+"""Runs schedulers on the same problems with the same seeds and keeps one typed row for each.
+
+Without noise the seed is the scheduler's. With noise it also draws the run times that happen: the
+plan is made on their means and then carried out. The draws depend on problem and seed alone, so
+rows are paired whatever runs where; one process or several give the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import multiprocessing
+import os
+import platform
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from weft import catalog, offered, plugins
+from weft.errors import InputError, MissingExtra, WeftError
+from weft.evaluation.sweep.checking import digest, is_drawn_for_check, trace_hash
+from weft.evaluation.sweep.queue_runs import measure_stream, policy_hashes
+from weft.evaluation.sweep.queue_runs import warm as warm_stream
+from weft.evaluation.sweep.store import Config, Key, Measured, Row, Store
+from weft.evaluation.sweep.task_runs import measure_jobs, warm_jobs
+from weft.io import formats
+from weft.io.sources import read_bytes
+from weft.model.bounds import Bound
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.graph import TaskGraph
+from weft.model.problem import Problem, Realisation, realise
+from weft.model.schedule import Schedule
+from weft.model.validate import validate
+from weft.scenarios import Scenario
+from weft.sim.tasks.replay import replayed
+
+MOST_SEED = 2**63 - 1
+CHECKS = ("all", "sample", "none")
+
+Progress = Callable[[int, int], None]
+"""Called with the number of rows done and of all rows."""
+Judged = tuple[str, tuple[Bound, ...], bool]
+"""What decides a row without noise: trace, bounds a solver proved, whether the oracle is asked."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is to be run: every scheduler on every problem of every cell, with every seed."""
+
+    cells: tuple[Scenario, ...]
+    schedulers: tuple[str, ...]
+    num_problems: int
+    seeds: tuple[int, ...] = (0,)
+    split: str = "test"
+    effort: int | None = None
+    """Evaluations for schedulers that search; None: their own default."""
+    check: str = "sample"
+    """Which schedules the oracle checks: all, sample (all small ones, some large ones) or none."""
+
+    def __post_init__(self) -> None:
+        for name in ("cells", "schedulers", "seeds"):
+            if not getattr(self, name):
+                raise InputError("expected at least one, got none", field=name)
+        if len({(cell.is_stream, cell.is_job_stream) for cell in self.cells}) > 1:
+            raise InputError("expected loads above 0 only, or 0 alone: 0 is no stream", field="settings.load")
+        for name in self.schedulers:
+            if self.is_job_stream:
+                catalog.task_dispatcher(name)
+            elif self.is_stream:
+                catalog.chooser(name)
+            else:
+                catalog.planner(name)
+        if self.check not in CHECKS:
+            raise InputError(f"expected one of {', '.join(CHECKS)}, got {self.check!r}", field="check")
+        if self.num_problems < 1:
+            raise InputError(f"expected a whole number >= 1, got {self.num_problems}", field="problems")
+        if not 0 <= min(self.seeds) <= max(self.seeds) <= MOST_SEED:
+            raise InputError(
+                f"expected whole numbers from 0 to {MOST_SEED}, got {max(self.seeds)}", field="seeds"
+            )
+        for cell in self.cells:
+            _refuse_too_many(cell, self.split, self.num_problems)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether jobs keep arriving: every seed then is a workload of its own."""
+        return self.cells[0].is_stream
+
+    @property
+    def has_seed_samples(self) -> bool:
+        """Whether seeds are samples of their own: every seed of such a stream is another workload."""
+        return self.is_job_stream or self.cells[0].recipe.generator == "stream"
+
+    @property
+    def is_job_stream(self) -> bool:
+        """Whether different workflows arrive and are dispatched task by task."""
+        return self.cells[0].is_job_stream
+
+    @property
+    def num_samples(self) -> int:
+        """What statistics are over: problems, in a stream of one problem with every seed."""
+        return self.num_problems * (len(self.seeds) if self.has_seed_samples else 1)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of the whole sweep."""
+        return len(self.cells) * self.num_problems * len(self.schedulers) * len(self.seeds)
+
+    @property
+    def varied(self) -> str:
+        """The numeric setting that differs between cells; empty where none or several do."""
+        columns = {key: {cell.settings[key] for cell in self.cells} for key in self.cells[0].settings}
+        varied = [key for key, values in columns.items() if len(values) > 1]
+        is_one = len(varied) == 1 and all(isinstance(v, int | float) for v in columns[varied[0]])
+        return varied[0] if is_one else ""
+
+    @cached_property
+    def config(self) -> Config:
+        """What decides the rows: the question, the inputs and the versions that answer it."""
+        recipe = self.cells[0].recipe
+        inputs = dict.fromkeys(name for cell in self.cells for name in cell.inputs)
+        named: dict[str, object] = {"seed": recipe.seed, "cluster": recipe.cluster}
+        if self.is_stream and not self.is_job_stream:
+            named |= {"graph": recipe.graph, "policies": policy_hashes(self.schedulers)}
+        if others := offered.versions_of(self.schedulers):
+            named["code"] = others
+        return {
+            "scenario": recipe.to_dict() | named,
+            "cells": {cell.label: dict(cell.values) for cell in self.cells},
+            "inputs": {name: _file_hash(name) for name in inputs},
+            "split": self.split,
+            "problems": self.num_problems,
+            "seeds": list(self.seeds),
+            "schedulers": list(self.schedulers),
+            "effort": self.effort,
+            "check": self.check,
+            "versions": versions(),
+        }
+
+    def units(self, done: frozenset[Key]) -> list[Unit]:
+        """What is left to do, problem by problem."""
+        left = []
+        for cell in self.cells:
+            for index in range(self.num_problems):
+                name = cell.problem_name(self.split, index)
+                for scheduler in self.schedulers:
+                    seeds = tuple(s for s in self.seeds if (cell.label, name, s, scheduler) not in done)
+                    if seeds:
+                        left.append(Unit(cell, self.split, index, scheduler, seeds, self.effort, self.check))
+        return left
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One scheduler on one problem: what is computed and stored in one go."""
+
+    scenario: Scenario
+    split: str
+    index: int
+    scheduler: str
+    seeds: tuple[int, ...]
+    effort: int | None
+    check: str
+
+
+def run(sweep: Sweep, store: Store, *, workers: int = 1, progress: Progress | None = None) -> None:
+    """Compute and store all rows that are not there yet.
+
+    Parameters
+    ----------
+    workers
+        Number of processes; 1 computes in this one.
+    """
+    if workers < 1:
+        raise InputError(f"expected a whole number >= 1, got {workers}", field="workers")
+    units = sweep.units(store.keys())
+    done = sweep.num_rows - sum(len(unit.seeds) for unit in units)
+    for found in _answers(units, min(workers, len(units))):
+        store.add(found)
+        done += len(found)
+        if progress is not None:
+            progress(done, sweep.num_rows)
+
+
+def measure(unit: Unit) -> list[Measured]:
+    """Run one scheduler on one problem with every seed of the unit."""
+    try:
+        if unit.scenario.is_job_stream:
+            return measure_jobs(unit)
+        if unit.scenario.is_stream:
+            return measure_stream(unit)
+        _warm(unit.scheduler)
+        problem = _problem(unit.scenario, unit.split, unit.index)
+        seen: dict[Judged, Row] = {}
+        return [_measured(unit, problem, seed, seen) for seed in unit.seeds]
+    except MissingExtra as error:  # cannot travel between processes as it is
+        raise InputError(error.message, field="scheduler") from None
+    except WeftError as error:
+        raise error.at(field=f"problem {unit.scenario.problem_name(unit.split, unit.index)}") from None
+
+
+def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
+    if workers <= 1:
+        yield from map(measure, units)
+        return
+    for scheduler, warm in dict.fromkeys((unit.scheduler, _warm_of(unit)) for unit in units):
+        warm(scheduler)  # compiled once, here, instead of by every worker
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, _start_worker, (plugins.allowed(), formats.named())) as pool:
+        try:
+            for future in as_completed([pool.submit(measure, unit) for unit in units]):
+                yield future.result()
+        except BrokenProcessPool:
+            raise WeftError("a worker process died (out of memory?): run again to resume") from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _warm_of(unit: Unit) -> Callable[[str], None]:
+    """What loads the kernels of the unit's scheduler."""
+    if unit.scenario.is_job_stream:
+        return warm_jobs
+    return warm_stream if unit.scenario.is_stream else _warm
+
+
+def _start_worker(code: tuple[str, ...], own_formats: tuple[str, ...]) -> None:
+    """Die with the parent, and quietly when interrupted; the user's code is the user's here too."""
+    plugins.allow(code)
+    formats.register_code(own_formats)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+@lru_cache(maxsize=2)
+def _problem(scenario: Scenario, split: str, index: int) -> Problem:
+    return scenario.problem(split, index)
+
+
+@cache
+def _warm(scheduler: str) -> None:
+    """Plan something tiny, so that loading the kernels is not counted as planning."""
+    graph = TaskGraph([1.0, 2.0, 3.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], 1.0, name="tiny")
+    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [1, 1], bandwidth=1.0)
+    tiny = Problem(graph, cluster)
+    if catalog.planner(scheduler).supports(tiny) is None:
+        catalog.schedule(tiny, scheduler, effort=1)
+
+
+def _measured(unit: Unit, problem: Problem, seed: int, seen: dict[Judged, Row]) -> Measured:
+    """One row; a plan that another seed gave already is not judged again."""
+    name = unit.scenario.problem_name(unit.split, unit.index)
+    key = (unit.scenario.label, name, seed, unit.scheduler)
+    result = catalog.schedule(problem, unit.scheduler, seed=seed, effort=unit.effort)
+    plan = result.schedule
+    is_checked = is_drawn_for_check(unit.check, len(plan), key)
+    if problem.noise > 0:
+        return Measured(_noisy_row(unit, key, plan, is_checked), result.seconds)
+    same = (trace_hash(plan), plan.lower_bounds, is_checked)
+    if same not in seen:
+        seen[same] = _row(unit, key, plan, is_checked, _fault(plan) if is_checked else None)
+    return Measured(replace(seen[same], seed=seed), result.seconds)
+
+
+def _noisy_row(unit: Unit, key: Key, plan: Schedule, is_checked: bool) -> Row:
+    """The row of a plan that is carried out; one that breaks a rule is not."""
+    _, problem, seed, _ = key
+    fault = _fault(plan) if is_checked else None
+    if fault is not None:
+        return _row(unit, key, plan, is_checked, fault)
+    carried = replayed(plan, realise(plan.problem, noise_seed(problem, seed)))
+    return _row(unit, key, as_it_happened(carried), is_checked, _fault(carried) if is_checked else None)
+
+
+def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | None) -> Row:
+    cell, problem, seed, scheduler = key
+    return Row(
+        scenario=unit.scenario.name,
+        cell=cell,
+        problem=problem,
+        seed=seed,
+        scheduler=scheduler,
+        makespan=plan.makespan,
+        slr=plan.slr,
+        speedup=plan.speedup,
+        utilisation=plan.utilisation,
+        mean_jct=plan.mean_jct,
+        gap_percent=plan.gap_percent,
+        lower_bound=plan.bound.value,
+        copies=plan.num_copies,
+        valid=fault is None if is_checked else None,
+        fault=fault,
+        trace=trace_hash(plan),
+    )
+
+
+def _fault(schedule: Schedule) -> str | None:
+    found = validate(schedule)
+    return str(found[0]) if found else None
+
+
+def noise_seed(problem: str, seed: int) -> int:
+    """Seed of what happens: another one for every problem, the same one for every scheduler."""
+    return digest("noise", problem, seed)
+
+
+def realised_problem(problem: Problem, realisation: Realisation) -> Problem:
+    """The problem of somebody who knows the run times that will happen."""
+    names = tuple(c.name for c in problem.cluster.classes)
+    jobs = []
+    for j, job in enumerate(problem.jobs):
+        times = realisation.run_times[problem.offsets[j] : problem.offsets[j + 1]]
+        jobs.append(replace(job, graph=job.graph.replaced(classes=names, times=times)))
+    return problem.replaced(jobs=tuple(jobs), noise=0.0)
+
+
+def as_it_happened(carried: Schedule) -> Schedule:
+    """A schedule that was carried out, with bounds and metrics by the realised run times."""
+    if carried.realisation is None:
+        return carried
+    problem = realised_problem(carried.problem, carried.realisation)
+    return replace(carried, problem=problem, realisation=None)
+
+
+def versions() -> dict[str, str]:
+    """Versions on which results may depend; ``kernels`` and ``schedulers`` are hashes of sources."""
+    from weft import __version__
+    from weft.sim.jit import source_hash
+
+    packages = {name: importlib.metadata.version(name) for name in ("numpy", "numba")}
+    return {
+        "weft": __version__,
+        "kernels": source_hash(),
+        "schedulers": _sources_hash(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **packages,
+    }
+
+
+def _sources_hash() -> str:
+    """Hash of all that decides besides kernels: a changed scheduler must not go on with another one's rows."""
+    found = hashlib.sha256()
+    root = Path(__file__).resolve().parents[2]
+    for folder in ("model", "schedulers", "policies"):
+        for path in sorted((root / folder).rglob("*.py")):
+            found.update(path.relative_to(root).as_posix().encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _file_hash(name: str) -> str:
+    return hashlib.sha256(read_bytes(name)).hexdigest()
+
+
+def _refuse_too_many(cell: Scenario, split: str, wanted: int) -> None:
+    count = cell.count(split)
+    if count is not None and wanted > count:
+        raise InputError(
+            f"scenario {cell.name} has {count} problems in its {split} split, asked for {wanted}",
+            field="problems",
+        )

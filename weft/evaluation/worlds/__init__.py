@@ -1,0 +1,1 @@
+"""Simulated worlds around sessions: they carry out what is decided and report what happens."""

@@ -1,0 +1,1 @@
+"""Dispatchers: decide while the work runs."""

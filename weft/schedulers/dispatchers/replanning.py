@@ -1,0 +1,211 @@
+"""Planners as dispatchers: each arriving job is planned around what is committed, and carried out.
+
+Devices and orders of the plan are kept, starts follow what happens. When a task is later than planned
+by more than a share of its job's planned length, or a device is lost or joins, all that has not started
+is planned again, job by job in the order of arrival. A planner that cannot plan around others plans each job as if it were alone,
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+import numpy as np
+
+from weft.errors import InfeasibleError, InputError, UnsupportedError
+from weft.model.graph import Bools, Ints
+from weft.model.problem import Problem, Realisation
+from weft.model.schedule import Schedule
+from weft.schedulers.base import Planner
+from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
+from weft.schedulers.planners.lists import Heft, ListPlanner
+from weft.sim.jit import announce
+from weft.sim.tasks.clock import run_until
+from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
+from weft.sim.tasks.moves import cancel, reserve, serve_all
+from weft.sim.tasks.replay import plan_order
+from weft.sim.tasks.state import ENDED, PLANNED, RUNNING, Facts, Tasks, TaskState
+from weft.sim.timeline.committed import Beside, write_committed
+
+DRIFT = 0.1
+"""Share of its job's planned length by which a task may be late before all is planned again."""
+ENV = 0
+
+
+@dataclass(frozen=True)
+class PlanDispatcher:
+    """Plans every job when it arrives."""
+
+    name: str
+    planner: Planner
+    drift: float = DRIFT
+    """Infinite: what is planned stays."""
+
+    def __post_init__(self) -> None:
+        if not self.drift > 0:
+            raise InputError(f"expected a share > 0, got {self.drift}", field="drift")
+
+    def supports(self, problem: Problem) -> str | None:
+        """None if the planner can plan these jobs and the task view can run them, else the reason."""
+        return refuse_tasks(problem) or self.planner.supports(problem)
+
+    def run_all(
+        self,
+        problems: Sequence[Problem],
+        worlds: Sequence[Realisation],
+        seeds: Sequence[int],
+        outages: Sequence[Outage] = (),
+    ) -> list[Schedule]:
+        """One problem after the other; whenever a device is lost or joins, all is planned again."""
+        if outages and not can_join(self.planner):
+            raise UnsupportedError(
+                f"{self.name}: it cannot plan around what runs, so not again when a device is lost",
+                field="scheduler",
+            )
+        announce()
+        cases = zip(problems, worlds, seeds, strict=True)
+        return [_Run(self, problem, world, seed, outages).play() for problem, world, seed in cases]
+
+
+heft_job = PlanDispatcher("heft-job", Heft(), float("inf"))
+
+
+def can_join(planner: Planner) -> TypeGuard[ListPlanner]:
+    """Whether a planner plans around what devices are held by already."""
+    return isinstance(planner, ListPlanner) and planner.plans_beside
+
+
+class Plans:
+    """What is reserved for the jobs of one problem in a state of the task view."""
+
+    def __init__(
+        self, dispatcher: PlanDispatcher, problem: Problem, w: Tasks, f: Facts, s: TaskState, seed: int
+    ) -> None:
+        self.planner, self.problem, self.seed = dispatcher.planner, problem, seed
+        self.drift = dispatcher.drift if can_join(dispatcher.planner) else float("inf")
+        self.w, self.f, self.s = w, f, s
+        self.late = np.full(len(s.row_task), np.inf)  # (max_rows,) when a row counts as late
+        self.planned: list[int] = []
+
+    @property
+    def is_late(self) -> bool:
+        """Whether something that runs should have ended, by more than the drift allows."""
+        return bool((self._rows(RUNNING) & (self.s.now[ENV] > self.late)).any())
+
+    def plan(self, j: int) -> None:
+        """Job j has arrived: reserve devices for its tasks."""
+        self.planned.append(j)
+        self._plan(j)
+
+    def plan_again(self) -> None:
+        """Give up all reservations and make new ones, job by job in the order of arrival."""
+        for row in np.flatnonzero(self._rows(PLANNED)).tolist():
+            cancel(self.w, self.s, ENV, row)
+        self.late[:] = np.inf  # what runs late now is known to
+        for j in self.planned:
+            if np.isnan(self.s.job_finish[j]) and not self.s.is_expired[j]:
+                self._plan(j)
+
+    def _plan(self, j: int) -> None:
+        """Reserve devices for all tasks of job j that have not started."""
+        first = int(self.problem.offsets[j])
+        now = float(self.s.now[ENV])
+        job = replace(self.problem.jobs[j], release=now, eligible=self._eligible(j))
+        try:
+            alone = self.problem.replaced(jobs=(job,), noise=0.0)
+        except InfeasibleError:  # no device is up that could run some task: a later plan may find one
+            return
+        plan = self._planned(alone, first)
+        if not len(plan):
+            return
+        allowance = self.drift * (float(plan.finish.max()) - now)
+        for k in plan_order(plan).tolist():
+            start, finish = float(plan.start[k]), float(plan.finish[k])
+            row = reserve(self.w, self.s, ENV, first + int(plan.task[k]), int(plan.device[k]), start)
+            if row >= 0:
+                self.late[row] = finish + allowance
+        serve_all(self.w, self.f, self.s, ENV)
+
+    def _eligible(self, j: int) -> tuple[str, ...] | None:
+        """The devices a job may use, without those that are lost."""
+        if self.s.is_up.all():
+            return self.problem.jobs[j].eligible
+        may_use = self.s.is_up & (self.problem.eligible[j] if self.problem.eligible.size else True)
+        names = self.problem.cluster.device_names
+        return tuple(names[p] for p in np.flatnonzero(may_use).tolist())
+
+    def _planned(self, alone: Problem, first: int) -> Schedule:
+        if not can_join(self.planner):
+            return self.planner.plan(alone, seed=self.seed)
+        return self.planner.plan_beside(alone, self._beside(first, alone.num_tasks), seed=self.seed)
+
+    def _rows(self, *status: int) -> Bools:
+        used = np.arange(len(self.s.row_status)) < self.s.num_rows[ENV]
+        return np.asarray(used & np.isin(self.s.row_status, status), dtype=np.bool_)
+
+    def _beside(self, first: int, num_tasks: int) -> Beside:
+        """What devices are held by, and which tasks of the job have started."""
+        s, room = self.s, int(self.s.num_rows[ENV])
+        device: Ints = np.zeros(room, np.int64)
+        start, finish, slots = np.zeros(room), np.zeros(room), np.zeros(room)
+        count = write_committed(self.w, s, ENV, device, start, finish, slots)
+        own = (s.row_task >= first) & (s.row_task < first + num_tasks) & self._rows(RUNNING, ENDED)
+        ends = np.maximum(np.where(s.row_status == ENDED, s.row_finish, s.row_expected), 0.0)
+        return Beside(
+            device[:count],
+            start[:count],
+            finish[:count],
+            slots[:count],
+            s.row_task[own] - first,
+            s.row_device[own],
+            s.row_start[own],
+            np.where(s.row_status[own] == RUNNING, np.maximum(ends[own], s.now[ENV]), ends[own]),
+        )
+
+
+class _Run:
+    """One problem while it is carried out."""
+
+    def __init__(
+        self,
+        dispatcher: PlanDispatcher,
+        problem: Problem,
+        world: Realisation,
+        seed: int,
+        outages: Sequence[Outage],
+    ) -> None:
+        self.problem, self.world = problem, world
+        self.moves, self.has_outages = moves_of(outages, problem), len(outages) > 0
+        self.w = compile_tasks([problem])
+        self.f = facts_of([world], self.w)
+        self.s = new_task_state(self.w, problem.num_tasks + 1 + extra_rows(self.moves, problem))
+        self.plans = Plans(dispatcher, problem, self.w, self.f, self.s, seed)
+
+    def play(self) -> Schedule:
+        """From the first job to the end."""
+        for j in self.w.job_order.tolist():
+            self._move_until(float(self.w.job_release[j]))
+            self.plans.plan(j)
+        self._move_until(float("inf"))
+        if self.has_outages:
+            refuse_unfinished(self.problem, self.s, 0)
+        if self.s.overflow.any():
+            raise InputError("the event kernel ran out of room for rows or events")
+        return schedule_of(self.problem, self.world, self.w, self.s)
+
+    def _move_until(self, time: float) -> None:
+        """Let time pass; devices go and come."""
+        while self.moves and self.moves[0].time <= time:
+            move = self.moves.pop(0)
+            self._until(move.time)
+            move.carry_out(self.w, self.s, ENV)
+            self.plans.plan_again()
+        self._until(time)
+
+    def _until(self, time: float) -> None:
+        """Let time pass, planning again whenever something is late."""
+        while run_until(self.w, self.f, self.s, ENV, time, self.plans.late):
+            self.plans.plan_again()
+        self.s.now[ENV] = max(self.s.now[ENV], time) if time < np.inf else self.s.now[ENV]

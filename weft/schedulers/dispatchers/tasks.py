@@ -1,0 +1,211 @@
+"""Dispatchers of the task view: rules for problems with several jobs, links, capacities and noise.
+
+A dispatcher of this kind carries a problem out: expected run times decide, realised ones happen. The
+schedule it returns is what happened. ``sim/tasks/rules.py`` says how orders and device rules work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from weft.errors import InputError, UnsupportedError
+from weft.model.draws import ORDER, keyed_uniform
+from weft.model.graph import Floats
+from weft.model.problem import Problem, Realisation
+from weft.model.schedule import Schedule
+from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
+from weft.schedulers.own import as_dispatcher
+from weft.sim.arrays import compile_problem
+from weft.sim.jit import announce
+from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
+from weft.sim.tasks.prices import market_of, new_worth, price_all
+from weft.sim.tasks.rules import (
+    BY_KEY,
+    BY_LEFT,
+    BY_RATIO,
+    IDLE,
+    LATE,
+    VIRTUAL,
+    TaskRule,
+    play_until,
+    run_tasks,
+)
+from weft.sim.tasks.state import TaskState
+from weft.sim.timeline.list_planning import upward_rank
+
+LOOK = 4
+"""Ready tasks per device that rules with virtual queues look at."""
+
+
+class TaskDispatcher(Protocol):
+    """Carries problems out, deciding at events."""
+
+    name: str
+
+    def supports(self, problem: Problem) -> str | None:
+        """None if it can act on this problem, else the reason why not."""
+
+    def run_all(
+        self,
+        problems: Sequence[Problem],
+        worlds: Sequence[Realisation],
+        seeds: Sequence[int],
+        outages: Sequence[Outage] = (),
+    ) -> list[Schedule]:
+        """What happens when each problem meets its realisation; seeds are the dispatcher's own.
+
+        ``outages`` hold for each of the problems.
+        """
+
+
+def run_one(
+    dispatcher: Any,
+    problem: Problem,
+    world: Realisation,
+    seed: int = 0,
+    outages: Sequence[Outage] = (),
+) -> Schedule:
+    """One problem carried out, while devices are away as the outages say.
+
+    ``dispatcher`` is a ``TaskDispatcher``, or anybody's object with ``name`` and ``decide(view)``.
+    """
+    chosen = as_dispatcher(dispatcher)
+    reason = chosen.supports(problem)
+    if reason is not None:
+        raise UnsupportedError(f"{chosen.name}: {reason}", field="scheduler")
+    return chosen.run_all([problem], [world], [seed], outages)[0]
+
+
+def by_age(problem: Problem, seed: int) -> Floats:
+    """Oldest job first."""
+    return np.array([job.release for job in problem.jobs], dtype=np.float64)[problem.job_of]
+
+
+def by_run_time(problem: Problem, seed: int) -> Floats:
+    """Shortest task first."""
+    return problem.best_run_times
+
+
+def by_due_time(problem: Problem, seed: int) -> Floats:
+    """Earliest deadline first, jobs without one last."""
+    due = [np.inf if job.deadline is None else job.release + job.deadline for job in problem.jobs]
+    return np.array(due, dtype=np.float64)[problem.job_of]
+
+
+def by_draw(problem: Problem, seed: int) -> Floats:
+    """A number drawn for every task."""
+    task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
+    return keyed_uniform(seed, ORDER, problem.job_of, task, 0, 0)
+
+
+def by_rank(problem: Problem, seed: int) -> Floats:
+    """Longest mean path to the end first, transfers included, whatever the job."""
+    return -rank_of(problem)
+
+
+def rank_of(problem: Problem) -> Floats:
+    """Upward rank of every task."""
+    rank: Floats = upward_rank(compile_problem(problem), np.array(problem.mean_run_times))
+    return rank
+
+
+def rank_ratio(problem: Problem) -> Floats:
+    """Upward rank over the largest of the job."""
+    rank = rank_of(problem)
+    most = np.zeros(len(problem.jobs))
+    np.maximum.at(most, problem.job_of, rank)
+    return np.asarray(rank / np.maximum(most, 1e-300)[problem.job_of], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class RuleDispatcher:
+    """An order of the ready tasks and a way to choose devices."""
+
+    name: str
+    device: int
+    """IDLE, VIRTUAL or LATE."""
+    key: Callable[[Problem, int], Floats] = by_age
+    """Fixed order, smallest first; what ``order`` leaves open."""
+    order: int = BY_KEY
+    look: int = LOOK
+
+    def supports(self, problem: Problem) -> str | None:
+        """None if it can act on this problem, else the reason why not."""
+        return refuse_tasks(problem)
+
+    def run_all(
+        self,
+        problems: Sequence[Problem],
+        worlds: Sequence[Realisation],
+        seeds: Sequence[int],
+        outages: Sequence[Outage] = (),
+    ) -> list[Schedule]:
+        """All problems in one call of the kernel; with outages one after the other."""
+        announce()
+        w = compile_tasks(problems)
+        f = facts_of(worlds, w)
+        moves = [moves_of(outages, problem) for problem in problems]
+        pairs = zip(moves, problems, strict=True)
+        s = new_task_state(w, max((extra_rows(own, problem) for own, problem in pairs), default=0))
+        rule = self.prepare(problems, s, seeds)
+        if outages:
+            for b, problem in enumerate(problems):
+                for move in moves[b]:
+                    play_until(rule, w, f, s, b, move.time)
+                    move.carry_out(w, s, b)
+                play_until(rule, w, f, s, b, float("inf"))
+                refuse_unfinished(problem, s, int(w.job_ptr[b]))
+        else:
+            run_tasks(rule, w, f, s)
+        if s.overflow.any():
+            raise InputError("the event kernel ran out of room for rows or events")
+        cases = enumerate(zip(problems, worlds, strict=True))
+        return [schedule_of(problem, world, w, s, b) for b, (problem, world) in cases]
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether it counts work, at the prices that hold when a job arrives."""
+        return self.order != BY_KEY
+
+    def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        """The kernel's rule for these problems side by side, without prices yet; writes keys into an empty state."""
+        s.key[:] = np.concatenate([self.key(p, seed) for p, seed in zip(problems, seeds, strict=True)])
+        ratios = [rank_ratio(p) for p in problems] if self.order == BY_RATIO else [np.zeros(0)]
+        size = (
+            (len(s.job_left), max(p.cluster.num_classes for p in problems)) if self.device == LATE else (0, 0)
+        )
+        return TaskRule(self.order, self.device, self.look, np.concatenate(ratios), np.ones(size))
+
+    def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        """The rule with the prices of all arrivals; writes keys and work of the tasks into an empty state."""
+        rule = self.rule(problems, s, seeds)
+        first_task = first_job = 0
+        for problem in problems if self.is_priced else ():
+            market, count = market_of(problem), len(problem.jobs)
+            arrived = np.argsort([job.release for job in problem.jobs], kind="stable").astype(np.int64)
+            prices = np.ones((count, problem.cluster.num_classes))
+            price_all(
+                market,
+                new_worth(market),
+                arrived,
+                prices,
+                s.work[first_task : first_task + problem.num_tasks],
+            )
+            if self.device == LATE:
+                rule.price[first_job : first_job + count, : prices.shape[1]] = prices
+            first_task, first_job = first_task + problem.num_tasks, first_job + count
+        return rule
+
+
+fifo = RuleDispatcher("fifo", IDLE)
+shortest_first = RuleDispatcher("shortest-first", IDLE, by_run_time)
+edf = RuleDispatcher("edf", IDLE, by_due_time)
+random = RuleDispatcher("random", IDLE, by_draw)
+eft = RuleDispatcher("eft", VIRTUAL)
+heft = RuleDispatcher("heft", VIRTUAL, by_rank)
+srw = RuleDispatcher("srw", VIRTUAL, order=BY_LEFT)
+priced = RuleDispatcher("priced", LATE, order=BY_RATIO)

@@ -1,0 +1,1 @@
+"""The planner that proves: CP-SAT over whole ticks."""

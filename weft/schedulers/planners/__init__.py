@@ -1,0 +1,1 @@
+"""Planners: a whole schedule before anything runs."""

@@ -1,0 +1,184 @@
+"""``auto``: the best plan for the time there is, from everything weft has.
+
+First every cheap planner that applies, and the learned ones it is given; then tabu search for job shops, local search otherwise;
+and CP-SAT, warm-started from the best so far, where the problem is small enough for it to prove
+something. The result is never worse than HEFT or the best rule. Only the makespan counts: deadlines
+are not looked at (``exact`` alone meets them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from weft.model.bounds import Bound
+from weft.model.problem import Problem
+from weft.model.schedule import Schedule
+from weft.schedulers.base import Limit, Planner, refuse_unplannable
+from weft.schedulers.exact.planner import Exact
+from weft.schedulers.planners.lists import Cpop, Deft, Heft, Lookahead, MinMin, Peft
+from weft.schedulers.planners.rules import RULES, Decoder, Features, has_transfers
+from weft.schedulers.planners.search import LOOKAHEAD_LIMIT, Search
+from weft.schedulers.planners.tabu import Tabu, improve
+from weft.schedulers.planners.tdca import Tdca
+from weft.sim.arrays import compile_problem
+
+DEFAULT_EFFORT = 5000
+EXACT_TASKS = 40
+"""Largest number of tasks with transfers for which CP-SAT gets a share of the time."""
+EXACT_OPERATIONS = 1000
+"""The same for job shops."""
+DRAWN_SHARE, MOST_DRAWN = 8, 64
+"""One evaluation of so many goes to a learned planner, up to so many schedules."""
+SMALL_SHOP = 260
+"""Job shops up to this size (15x15) leave most of the time to CP-SAT."""
+
+
+@dataclass
+class Found:
+    """A plan and who made it."""
+
+    member: str
+    schedule: Schedule
+
+
+class Auto:
+    """Portfolio of all planners, fitted to the problem and the limit.
+
+    Parameters
+    ----------
+    learned
+        Planners that draw schedules, as many as the effort says; the search goes on from the best.
+    """
+
+    name = "auto"
+
+    def __init__(self, *learned: Planner) -> None:
+        self.learned = learned
+        self.note = ""
+        self.is_cut = False
+        """Whether the wall clock ended a member that an effort was to end."""
+
+    def supports(self, problem: Problem) -> str | None:
+        """None, or why no planner can act on the problem."""
+        return refuse_unplannable(problem)
+
+    def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
+        """Cheap plans, then search, then proof; stops early when the bound is met."""
+        limit, self.is_cut = limit or Limit(effort=DEFAULT_EFFORT), False
+        if limit.is_repeatable and limit.effort is None:
+            limit = replace(limit, effort=DEFAULT_EFFORT)
+        best, plain = self._cheap(problem, limit)
+        bounds: dict[str, Bound] = {}
+        tried = ["rules and list planners"]
+        effort = limit.effort or 0
+        for found in self._drawn(problem, seed, limit, best):
+            effort -= min(effort, _num_drawn(limit))
+            best, plain = _better(best, plain, found)
+            tried.append(found.member)
+        for member, share in self._improvers(problem):
+            if _is_met(best.schedule) or limit.left() <= 0 or (limit.is_repeatable and not effort):
+                break
+            part = _part(limit, effort, share)
+            effort -= part.effort or 0
+            plan = self._run(member, problem, plain, seed, part)
+            bounds |= {bound.method: bound for bound in plan.lower_bounds}
+            best, plain = _better(best, plain, Found(member, plan))
+            tried.append(member)
+        cut = "; exact was cut by the wall clock before its effort was spent" if self.is_cut else ""
+        self.note = f"won by {best.member}; tried {', '.join(tried)}{cut}"
+        return replace(best.schedule, lower_bounds=tuple(bounds.values()))
+
+    def _run(self, member: str, problem: Problem, plain: Found, seed: int, limit: Limit) -> Schedule:
+        """One searching member, started from the best plan without copies where it can be."""
+        is_learned = plain.member in [planner.name for planner in self.learned]
+        if member == "tabu" and is_learned:
+            return improve(problem, plain.schedule, seed=seed, limit=limit)
+        if member == "tabu":
+            return Tabu().plan(problem, seed=seed, limit=limit)
+        if member == "exact":
+            exact = Exact(start=plain.schedule, deadlines=False)
+            plan = exact.plan(problem, seed=seed, limit=limit)
+            self.is_cut = exact.is_cut
+            return plan
+        return Search(plain.schedule if is_learned else None).plan(problem, seed=seed, limit=limit)
+
+    def _drawn(self, problem: Problem, seed: int, limit: Limit, best: Found) -> Iterator[Found]:
+        """What the learned planners make of a small part of the limit."""
+        if _is_met(best.schedule) or not problem.num_tasks or limit.left() <= 0:
+            return
+        for planner in self.learned if not limit.is_repeatable or _num_drawn(limit) else ():
+            part = (
+                Limit(effort=_num_drawn(limit)) if limit.is_repeatable else Limit(budget=0.1 * limit.left())
+            )
+            yield Found(planner.name, planner.plan(problem, seed=seed, limit=part))
+
+    def _cheap(self, problem: Problem, limit: Limit) -> tuple[Found, Found]:
+        """The best of the list planners and rules, and the best without copies.
+
+        HEFT and the rules always run, the other planners while there is time.
+        """
+        decoder = Decoder(problem)
+        best = plain = Found("heft", Heft().plan(problem))
+        if _is_met(best.schedule):
+            return best, plain
+        for found in self._candidates(problem, decoder, limit):
+            best, plain = _better(best, plain, found)
+        return best, plain
+
+    def _candidates(self, problem: Problem, decoder: Decoder, limit: Limit) -> Iterator[Found]:
+        if not problem.num_tasks:
+            return
+        features = Features(problem, decoder.a)
+        for mix in RULES.values():
+            yield Found(mix.name, decoder.schedule(mix.priority(features), mix.decoder))
+        if decoder.by_finish:
+            for planner in self._list_planners(problem):
+                if limit.left() > 0:
+                    yield Found(planner.name, planner.plan(problem))
+
+    def _list_planners(self, problem: Problem) -> list[Planner]:
+        size = problem.num_tasks * problem.cluster.num_devices
+        planners: list[Planner] = [Peft(), Deft(), Cpop()]
+        if size <= LOOKAHEAD_LIMIT:
+            planners += [Lookahead(), MinMin(), Tdca()]
+        return [p for p in planners if p.supports(problem) is None]
+
+    def _improvers(self, problem: Problem) -> list[tuple[str, float]]:
+        """Members that search, with the share of what is left that each may use."""
+        can_prove = Exact().supports(problem) is None
+        if Tabu().supports(problem) is None:
+            if not can_prove or problem.num_tasks > EXACT_OPERATIONS:
+                return [("tabu", 1.0)]
+            return [("tabu", 0.4 if problem.num_tasks <= SMALL_SHOP else 0.85), ("exact", 1.0)]
+        if can_prove and self._is_small(problem):
+            return [("search", 0.4), ("exact", 1.0)]
+        return [("search", 1.0)]
+
+    def _is_small(self, problem: Problem) -> bool:
+        if has_transfers(compile_problem(problem)):
+            return problem.num_tasks <= EXACT_TASKS
+        return problem.num_tasks <= EXACT_OPERATIONS
+
+
+def _better(best: Found, plain: Found, found: Found) -> tuple[Found, Found]:
+    """The best plan and the best without copies, this one looked at too."""
+    if not found.schedule.num_copies and found.schedule.makespan < plain.schedule.makespan:
+        plain = found
+    return (found if found.schedule.makespan < best.schedule.makespan else best), plain
+
+
+def _num_drawn(limit: Limit) -> int:
+    return min(MOST_DRAWN, (limit.effort or 0) // DRAWN_SHARE)
+
+
+def _is_met(schedule: Schedule) -> bool:
+    """Whether no schedule of its kind is shorter."""
+    return schedule.makespan <= schedule.bound.value * (1 + 1e-11)
+
+
+def _part(limit: Limit, effort: int, share: float) -> Limit:
+    """A share of what is left: of the effort where that is the limit, else of the time."""
+    if limit.is_repeatable:
+        return Limit(effort=max(1, int(effort * share)))
+    return Limit(budget=max(1e-3, limit.left() * share))

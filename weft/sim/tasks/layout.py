@@ -1,0 +1,272 @@
+"""Problems laid out for the task view, and its rows turned back into a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.errors import UnsupportedError
+from weft.model import schedule as outcomes
+from weft.model.graph import Bools, Floats, Ints
+from weft.model.problem import Problem, Realisation
+from weft.model.schedule import Schedule
+from weft.sim.arrays import Arrays, compile_problem
+from weft.sim.tasks.clock import begin
+from weft.sim.tasks.state import ABORTED, ENDED, EXPIRED, NUM_COUNTS, Facts, Tasks, TaskState
+
+
+def refuse_tasks(problem: Problem) -> str | None:
+    """The reason why the task view cannot run this problem, or None."""
+    for job in problem.jobs:
+        if job.graph.is_elastic:
+            return f"job {job.name!r} has elastic tasks: only allocators act on them"
+        if job.period is not None:
+            return f"job {job.name!r} is periodic: unroll it over a horizon first"
+    if problem.cluster.one_port:
+        return "the links take one transfer at a time (one-port): dispatchers assume no contention"
+    for device_class in problem.cluster.classes:
+        if device_class.batch > 1:
+            return f"class {device_class.name!r} takes batches: only queues of one repeated job fill them"
+    return None
+
+
+def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False) -> Tasks:
+    """Lay problems out side by side, one environment each.
+
+    ``drops_late``: what has not started when its job is due is dropped, and the job expires.
+    """
+    for problem in problems:
+        reason = refuse_tasks(problem)
+        if reason is not None:
+            raise UnsupportedError(f"problem {problem.name!r}: {reason}")
+    parts = [compile_problem(problem) for problem in problems]
+    task_ptr = _pointer([len(a.release) for a in parts])
+    device_ptr = _pointer([len(a.device_class) for a in parts])
+    job_ptr = _pointer([len(problem.jobs) for problem in problems])
+    pools = [_pools(a) for a in parts]
+    release = [np.array([job.release for job in problem.jobs], dtype=np.float64) for problem in problems]
+    width = max(a.run.shape[1] for a in parts)
+    num_resources = max(a.demand.shape[1] for a in parts)
+    return Tasks(
+        task_ptr=task_ptr,
+        job_ptr=job_ptr,
+        device_ptr=device_ptr,
+        pool_ptr=_pool_pointer(pools),
+        link_ptr=_pointer([a.latency.size for a in parts]),
+        num_groups=np.array([len(a.latency) for a in parts], np.int64),
+        run=np.concatenate([_widened(a.run, width, np.inf) for a in parts]),
+        job=_joined([a.job for a in parts], job_ptr),
+        demand=np.concatenate([_widened(a.demand, num_resources, 0.0) for a in parts]),
+        **_edge_columns(parts, task_ptr),
+        job_task_ptr=_joined_pointer([problem.offsets for problem in problems], task_ptr),
+        job_release=np.concatenate(release),
+        job_due=np.concatenate([_due(problem) for problem in problems]),
+        job_order=_joined([np.argsort(one, kind="stable") for one in release], job_ptr),
+        **_device_columns(parts, pools, num_resources),
+        allowed=_allowed(parts, problems),
+        latency=np.concatenate([a.latency.ravel() for a in parts]),
+        inverse=np.concatenate([a.inverse.ravel() for a in parts]),
+        drops_late=bool(drops_late),
+    )
+
+
+def _edge_columns(parts: Sequence[Arrays], task_ptr: Ints) -> dict[str, Any]:
+    """The fields of ``Tasks`` that hold edges."""
+    edge_ptr = _pointer([len(a.succ) for a in parts])
+    return {
+        "num_in": np.concatenate([np.diff(a.pred_ptr) for a in parts]).astype(np.int64),
+        "succ_ptr": _joined_pointer([a.succ_ptr for a in parts], edge_ptr),
+        "succ": _joined([a.succ for a in parts], task_ptr),
+        "succ_data": np.concatenate([a.succ_data for a in parts]),
+        "pred_ptr": _joined_pointer([a.pred_ptr for a in parts], edge_ptr),
+        "pred": _joined([a.pred for a in parts], task_ptr),
+        "pred_data": np.concatenate([a.pred_data for a in parts]),
+        "pred_edge": _joined([np.argsort(a.succ, kind="stable") for a in parts], edge_ptr),
+    }
+
+
+def _device_columns(parts: Sequence[Arrays], pools: Sequence[Ints], num_resources: int) -> dict[str, Any]:
+    """The fields of ``Tasks`` with an entry per device, and those of pools of devices."""
+    pool_ptr = _pool_pointer(pools)
+    pool = _joined(pools, pool_ptr)
+    return {
+        "device_class": np.concatenate([a.device_class for a in parts]),
+        "group": np.concatenate([a.group for a in parts]),
+        "is_unary": np.concatenate([a.is_unary for a in parts]),
+        "capacity": np.concatenate([_widened(a.capacity, num_resources, np.inf) for a in parts]),
+        "pool": pool,
+        "pool_device_ptr": np.searchsorted(np.sort(pool), np.arange(pool_ptr[-1] + 1)).astype(np.int64),
+        "pool_devices": np.argsort(pool, kind="stable").astype(np.int64),
+        "number": np.arange(len(pool), dtype=np.float64),
+    }
+
+
+def _pool_pointer(pools: Sequence[Ints]) -> Ints:
+    return _pointer([int(pool.max(initial=-1)) + 1 for pool in pools])
+
+
+def facts_of(realisations: Sequence[Realisation], tasks: Tasks, *, is_live: bool = False) -> Facts:
+    """What happens, laid out like the tasks."""
+    width = tasks.run.shape[1]
+    return Facts(
+        run=np.concatenate([_widened(one.run_times, width, np.inf) for one in realisations]),
+        taken=np.concatenate([edges for one in realisations for edges in one.taken]),
+        is_live=bool(is_live),
+    )
+
+
+def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
+    """Empty state with room for every task once and ``extra_rows`` more per environment."""
+    num_envs = len(tasks.num_groups)
+    num_tasks, num_jobs = int(tasks.task_ptr[-1]), int(tasks.job_ptr[-1])
+    num_devices, num_resources = tasks.capacity.shape
+    rows = np.diff(tasks.task_ptr) + extra_rows
+    events = 4 * rows + 2 * np.diff(tasks.device_ptr) + np.diff(tasks.job_ptr)
+    num_rows, num_events = int(rows.sum()), int(events.sum())
+
+    def ints(n: int) -> Ints:
+        return np.zeros(n, np.int64)
+
+    def bools(n: int) -> Bools:
+        return np.zeros(n, np.bool_)
+
+    state = TaskState(
+        now=np.zeros(num_envs),
+        wake=np.zeros(num_envs),
+        next_job=ints(num_envs),
+        status=ints(num_tasks),
+        open_edges=ints(num_tasks),
+        key=np.zeros(num_tasks),
+        work=np.zeros(num_tasks),
+        ready=ints(num_tasks),
+        place=ints(num_tasks),
+        num_ready=ints(num_envs),
+        stack=ints(num_tasks),
+        job_open=ints(num_jobs),
+        job_left=np.zeros(num_jobs),
+        job_finish=np.zeros(num_jobs),
+        is_expired=bools(num_jobs),
+        free=np.zeros((num_devices, num_resources)),
+        is_up=bools(num_devices),
+        has_room=bools(num_devices),
+        num_free=ints(num_envs),
+        pool_heap=ints(num_devices),
+        pool_place=ints(num_devices),
+        pool_size=ints(int(tasks.pool_ptr[-1])),
+        running=ints(num_devices),
+        queue=ints(num_devices),
+        queue_end=ints(num_devices),
+        queued=np.zeros(num_devices),
+        dirty=ints(num_devices),
+        is_dirty=bools(num_devices),
+        num_dirty=ints(num_envs),
+        look_at=np.zeros(num_devices),
+        row_ptr=_pointer(rows.tolist()),
+        num_rows=ints(num_envs),
+        spare=ints(num_envs),
+        row_task=ints(num_rows),
+        row_device=ints(num_rows),
+        row_start=np.zeros(num_rows),
+        row_finish=np.zeros(num_rows),
+        row_expected=np.zeros(num_rows),
+        row_status=ints(num_rows),
+        first_row=ints(num_tasks),
+        next_row=ints(num_rows),
+        before=ints(num_rows),
+        after=ints(num_rows),
+        event_time=np.zeros(num_events),
+        event_item=ints(num_events),
+        event_ptr=_pointer(events.tolist()),
+        num_events=ints(num_envs),
+        count=np.zeros((num_envs, NUM_COUNTS), np.int64),
+        overflow=bools(num_envs),
+    )
+    for b in range(num_envs):
+        begin(tasks, state, b)
+    return state
+
+
+def schedule_of(
+    problem: Problem, realisation: Realisation | None, w: Tasks, s: TaskState, b: int = 0
+) -> Schedule:
+    """What happened in environment b: executions, those cut short, and tasks that were dropped."""
+    used = np.arange(s.row_ptr[b], s.row_ptr[b] + s.num_rows[b])
+    used = used[np.isin(s.row_status[used], (ENDED, ABORTED))]
+    is_done = s.row_status[used] == ENDED
+    first = int(w.task_ptr[b])
+    dropped = np.flatnonzero(s.status[first : int(w.task_ptr[b + 1])] == EXPIRED)
+    due = w.job_due[w.job[first + dropped]]
+    task = s.row_task[used] - first
+    aborted = np.bincount(task[~is_done], minlength=problem.num_tasks)
+    outcome = np.where(is_done, outcomes.DONE, outcomes.ABORTED)
+    return Schedule(
+        problem,
+        np.r_[task, dropped],
+        np.r_[s.row_device[used] - w.device_ptr[b], np.full(len(dropped), -1)],
+        np.r_[np.minimum(s.row_start[used], s.row_finish[used]), due],
+        np.r_[s.row_finish[used], due],
+        np.r_[np.where(is_done, _turn(task, is_done), 0), np.zeros(len(dropped))],
+        np.r_[np.where(is_done, aborted[task], _turn(task, ~is_done)), np.zeros(len(dropped))],
+        outcome=np.r_[outcome, np.full(len(dropped), outcomes.EXPIRED)],
+        realisation=realisation,
+    )
+
+
+def _turn(task: Ints, counts: Bools) -> Ints:
+    """For every row that counts, how many of the same task count before it."""
+    turn = np.zeros(len(task), np.int64)
+    seen: dict[int, int] = {}
+    repeated = counts & (np.bincount(task, minlength=1)[task] > 1) if len(task) else counts
+    for row in np.flatnonzero(repeated).tolist():
+        turn[row] = seen.get(int(task[row]), 0)
+        seen[int(task[row])] = int(turn[row]) + 1
+    return turn
+
+
+def _pools(a: Arrays) -> Ints:
+    """Number of the pool of every device: those with equal class, links and jobs that may use them."""
+    found: dict[tuple[int, int, bytes], int] = {}
+    columns = a.allowed.T if a.allowed.size else np.zeros((len(a.group), 0), np.bool_)
+    keys = zip(a.device_class.tolist(), a.group.tolist(), columns, strict=True)
+    return np.array([found.setdefault((c, g, row.tobytes()), len(found)) for c, g, row in keys], np.int64)
+
+
+def _due(problem: Problem) -> Floats:
+    late = [np.inf if job.deadline is None else job.release + job.deadline for job in problem.jobs]
+    return np.array(late, dtype=np.float64)
+
+
+def _allowed(parts: Sequence[Arrays], problems: Sequence[Problem]) -> Bools:
+    if not any(a.allowed.size for a in parts):
+        return np.zeros((0, 0), np.bool_)
+    width = max(len(a.device_class) for a in parts)
+    table = np.ones((sum(len(problem.jobs) for problem in problems), width), np.bool_)
+    first = 0
+    for a, problem in zip(parts, problems, strict=True):
+        last = first + len(problem.jobs)
+        if a.allowed.size:
+            table[first:last, : a.allowed.shape[1]] = a.allowed
+        first = last
+    return table
+
+
+def _pointer(sizes: Sequence[int]) -> Ints:
+    return np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]).astype(np.int64)
+
+
+def _joined(parts: Sequence[Any], offsets: Ints) -> Ints:
+    pairs = zip(parts, offsets[:-1].tolist(), strict=True)
+    return np.concatenate([part + offset for part, offset in pairs]).astype(np.int64)
+
+
+def _joined_pointer(parts: Sequence[Any], offsets: Ints) -> Ints:
+    pairs = zip(parts, offsets[:-1].tolist(), strict=True)
+    return np.concatenate([[0], *[part[1:] + offset for part, offset in pairs]]).astype(np.int64)
+
+
+def _widened(table: Floats, width: int, fill: float) -> Floats:
+    missing = width - table.shape[1]
+    wide = np.pad(table, ((0, 0), (0, missing)), constant_values=fill) if missing else table
+    return np.array(wide, dtype=np.float64, order="C")

@@ -1,0 +1,33 @@
+"""The task view with a world outside: ends are told, decisions are asked for.
+
+State and moves are those of ``sim/tasks/moves.py`` with ``Facts.is_live``; its heap of events stays
+empty.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.sim.jit import kernel, lean_kernel
+from weft.sim.tasks.moves import free_again, let_go, serve_all
+from weft.sim.tasks.rules import TaskRule, decide
+from weft.sim.tasks.state import ABORTED, Facts, Tasks, TaskState, mark
+
+
+@kernel
+def decide_live(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> None:
+    """Start what reservations and the rule allow now; ``s.wake`` is when to ask again."""
+    s.wake[b] = np.inf
+    for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
+        if s.queue[p] >= 0:
+            mark(w, s, b, p)
+    serve_all(w, f, s, b)
+    if s.num_ready[b] > 0 and s.num_free[b] > 0:
+        decide(rule, w, f, s, b)
+
+
+@lean_kernel
+def abort(w: Tasks, s: TaskState, b: int, row: int) -> None:
+    """A running row came to nothing: its task waits for a decision again, unless its job has expired."""
+    let_go(w, s, b, row, ABORTED)
+    free_again(w, s, b, s.row_task[row])

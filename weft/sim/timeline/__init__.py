@@ -1,0 +1,1 @@
+"""Planning kernels: timelines of devices, list planners, decoders, drawing and searching schedules."""

@@ -1,0 +1,1 @@
+"""One-shot planners learn from the schedules they draw."""

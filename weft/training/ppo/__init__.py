@@ -1,0 +1,1 @@
+"""Dispatchers learn by proximal policy optimisation."""

@@ -1,0 +1,77 @@
+"""Judges a policy of many problems while it is trained: greedy on problems of the validation split.
+
+Each problem is played on the streams on which its best rule was found, so that the two are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft import catalog
+from weft.model.graph import Floats
+from weft.policies.checkpoint import Card, Weights
+from weft.policies.graph.forward import policy_of
+from weft.policies.learned import Policy
+from weft.scenarios.splits import seed_of
+from weft.sim.queues.environment import START, QueueEnv
+from weft.sim.queues.kernel import COMPLETED, EXPIRED, SUM_JCT
+from weft.sim.queues.rules import run_episodes
+from weft.training.ppo.graph_learner import TRIALS
+from weft.training.recipes import Recipe
+from weft.training.run.metrics import Metric
+
+PROBLEMS, JOBS = 16, 200
+"""How much is played at most: problems, and jobs of each stream."""
+SEEDS = np.array([seed_of("validation", k) for k in range(TRIALS)], np.int64)
+"""Streams of every problem; no training seed has them."""
+
+
+class ManyJudge:
+    """Problems of the validation split, each with the job time of its best rule."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        jobs = min(JOBS, int(str(recipe.settings.get("jobs", JOBS))))
+        setups = [
+            recipe.problem_setup(i, "validation", jobs=jobs) for i in range(min(PROBLEMS, recipe.problems))
+        ]
+        self.points = tuple(float(i) for i in range(len(setups)))
+        self._envs = [QueueEnv(setup, TRIALS, staggered=False) for setup in setups]
+        self._best = np.array([_best_rule(recipe.rules, env) for env in self._envs])  # (num_problems,)
+
+    def job_times(self, weights: Weights, card: Card) -> Floats:
+        """Mean job time (num_problems,) of a policy that always takes its best choice."""
+        policy = policy_of(weights, card)
+        return np.array([_played(policy, env) for env in self._envs])
+
+    def best(self, names: Sequence[str]) -> Floats | None:
+        """Mean job time (num_problems,) of the best rule of each problem, whatever the names."""
+        return self._best
+
+    def figures(self, times: Floats) -> dict[str, Metric]:
+        """Percent above the best rule of each problem, the geometric mean."""
+        return {"envelope_percent": 100.0 * float(np.expm1(np.log(times / self._best).mean()))}
+
+
+def _best_rule(names: Sequence[str], env: QueueEnv) -> float:
+    """Least mean job time of these rules over the streams of one problem."""
+    problem = env.setup.problem
+    able = [rule for rule in map(catalog.dispatcher, names) if rule.supports(problem) is None]
+    means = []
+    for rule in able:
+        env.reset(SEEDS)
+        run_episodes(rule.rule(problem, env.stream, SEEDS), env.stream, env.state, START)
+        ended = env.state.count[:, COMPLETED] + env.state.count[:, EXPIRED]
+        means.append(float((env.state.total[:, SUM_JCT] / ended).mean()))
+    return min(means)
+
+
+def _played(policy: Policy, env: QueueEnv) -> float:
+    """Mean job time of a policy over the streams of one problem."""
+    env.reset(SEEDS)
+    ended = np.full(env.num_envs, np.nan)
+    while np.isnan(ended).any():
+        env.step(policy.decide_batch(env.observation, env.mask))
+        ended = np.where(np.isnan(ended), env.ended, ended)
+    return float(ended.mean())

@@ -1,0 +1,258 @@
+"""Judges a policy while it is trained: greedy on streams of the validation split, against the rules.
+
+The streams are few and fixed; all of them, at every branch probability asked for, are played in one
+batch. Nothing here draws from the learner's random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from weft import catalog
+from weft.catalog import BASELINES, ENVELOPE
+from weft.errors import InputError
+from weft.model.graph import Floats, Ints
+from weft.policies.checkpoint import Card, Weights
+from weft.policies.graph.forward import policy_of
+from weft.policies.tensors import Array
+from weft.scenarios import StreamCase
+from weft.scenarios.splits import seed_of
+from weft.schedulers.dispatchers.queues import Dispatcher
+from weft.sim.queues.environment import START, QueueEnv, Setup
+from weft.sim.queues.kernel import COMPLETED, EXPIRED, SUM_JCT, State
+from weft.sim.queues.layout import edge_probabilities
+from weft.sim.queues.rules import choose_all, run_episodes
+from weft.training.environment import BatchEnv
+from weft.training.run.folder import Learner
+from weft.training.run.metrics import Metric
+
+EASE = 2.0
+"""A point where the policy does better by so many percent is drawn e times less often."""
+LEVELS = 32
+"""Steps of the law from which a trailing policy's probabilities are drawn."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """How often a policy is judged, and on what."""
+
+    every: int = 5
+    """Updates from one time to the next; only a policy judged can become the best one."""
+    seeds: int = 8
+    """Streams at every point."""
+    jobs: int = 1000
+    """Jobs of a stream."""
+    p_c: tuple[float, ...] = (0.0, 0.2, 0.5, 0.8, 1.0)
+    """Branch probabilities where the training draws them."""
+
+    def __post_init__(self) -> None:
+        for name in ("every", "seeds", "jobs"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InputError(f"expected a whole number >= 1, got {value!r}", field=f"validation.{name}")
+        object.__setattr__(self, "p_c", tuple(self.p_c))
+        is_right = all(isinstance(p, int | float) and 0 <= p <= 1 for p in self.p_c)
+        if not self.p_c or not is_right or list(self.p_c) != sorted(self.p_c):
+            raise InputError(
+                f"expected rising numbers from 0 to 1, got {list(self.p_c)}", field="validation.p_c"
+            )
+
+
+class Judge:
+    """Streams to play and what the rules make of them.
+
+    Parameters
+    ----------
+    setup
+        The stream that is trained on.
+    case_at
+        The stream to judge on at a branch probability.
+    points
+        Those probabilities.
+    """
+
+    def __init__(
+        self, setup: Setup, case_at: Callable[[float], StreamCase], points: Sequence[float], num_seeds: int
+    ) -> None:
+        self.points = tuple(points)
+        cases = [case_at(p) for p in points]
+        self.probability = np.array([edge_probabilities(case.problem) for case in cases])  # (P, num_edges)
+        fixed = replace(setup, problem=cases[0].problem, arrivals=cases[0].arrivals, varies=False)
+        self._env = QueueEnv(fixed, len(points) * num_seeds, staggered=False)
+        seeds = [seed_of("validation", k) for k in range(num_seeds)]
+        self._seeds = np.tile(np.array(seeds, np.int64), len(points))  # (num_envs,)
+        rules = [catalog.dispatcher(name) for name in (*BASELINES, *ENVELOPE)]
+        able = [rule for rule in rules if rule.supports(fixed.problem) is None]
+        self.rules = {rule.name: self._rule_times(rule) for rule in able}
+        """Rule -> mean job times (num_points,)."""
+
+    def job_times(self, weights: Weights, card: Card) -> Floats:
+        """Mean job time (num_points,) of a policy that always takes its best choice."""
+        env, policy = self._env, policy_of(weights, card)
+        narrow = getattr(env, "narrow", None)
+        self._begin()
+        ended = np.full(env.num_envs, np.nan)
+        while np.isnan(ended).any():
+            env.step(policy.decide_batch(env.observation, env.mask, None, narrow))
+            ended = np.where(np.isnan(ended), env.ended, ended)
+        return self._means(ended)
+
+    def _rule_times(self, rule: Dispatcher) -> Floats:
+        state = self._begin()
+        made = rule.rule(self._env.setup.problem, self._env.stream, self._seeds)
+        run_episodes(made, self._env.stream, state, START)
+        return self._means(state.total[:, SUM_JCT] / (state.count[:, COMPLETED] + state.count[:, EXPIRED]))
+
+    def _begin(self) -> State:
+        self._env.reset(self._seeds)
+        state: State = self._env.state
+        state.probability[:] = np.repeat(self.probability, len(self._seeds) // len(self.points), 0)
+        return state
+
+    def _means(self, values: Floats) -> Floats:
+        return np.asarray(values.reshape(len(self.points), -1).mean(1), np.float64)
+
+    def best(self, names: Sequence[str]) -> Floats | None:
+        """Mean job time (num_points,) of the best of these rules at each point; None without any."""
+        known = [self.rules[name] for name in names if name in self.rules]
+        return np.min(known, axis=0) if known else None
+
+    def figures(self, times: Floats) -> dict[str, Metric]:
+        """The columns of a row: job times, and percent above the best rules, at each point and on average."""
+        row: dict[str, Metric] = {
+            f"jct_{p:g}": float(t) for p, t in zip(self.points, times.tolist(), strict=True)
+        }
+        for name, rules in (("baselines", BASELINES), ("envelope", ENVELOPE)):
+            best = self.best(rules)
+            if best is not None:
+                percent = 100.0 * (times / best - 1.0)
+                row[f"{name}_percent"] = float(percent.mean())
+                row |= {
+                    f"{name}_percent_{p:g}": x for p, x in zip(self.points, percent.tolist(), strict=True)
+                }
+        return row
+
+    def rule_to_imitate(self, num_envs: int) -> Callable[[BatchEnv], Ints]:
+        """What the rule that is best at its branch probability does, in every environment."""
+        problem, stream = self._env.setup.problem, self._env.stream
+        names = [name for name in self.rules if name in ENVELOPE] or ["fifo"]
+        made = [catalog.dispatcher(name).rule(problem, stream, np.arange(num_envs)) for name in names]
+        times = np.array([self.rules[name] for name in names])  # (num_rules, num_points)
+        varied = int(np.ptp(self.probability, 0).argmax())
+        order = self.probability[:, varied].argsort(kind="stable")
+        at = self.probability[order, varied]  # (num_points,) rising
+
+        def act(env: BatchEnv) -> Ints:
+            state = getattr(env, "state")  # noqa: B009 (not part of the protocol)
+            actions = np.zeros((len(made), num_envs, env.num_heads), np.int64)
+            for rule, chosen in zip(made, actions, strict=True):
+                choose_all(rule, stream, state, chosen)
+            drawn = state.probability[:, varied]
+            expected = np.array([np.interp(drawn, at, row[order]) for row in times])
+            return actions[expected.argmin(0), np.arange(num_envs)]
+
+        return act
+
+
+class Judging(Protocol):
+    """Plays a policy on points, each of which has a best rule."""
+
+    points: tuple[float, ...]
+
+    def job_times(self, weights: Weights, card: Card) -> Floats:
+        """Mean job time (num_points,) of a policy that always takes its best choice."""
+
+    def best(self, names: Sequence[str]) -> Floats | None:
+        """Mean job time (num_points,) of the best of these rules at each point; None without any."""
+
+    def figures(self, times: Floats) -> dict[str, Metric]:
+        """The columns of a row; ``envelope_percent`` is percent above the best rules."""
+
+
+class Validated:
+    """A learner that is judged every so often; its score is what the judge says.
+
+    Parameters
+    ----------
+    trails
+        The environments whose later episodes draw their probabilities more often where the policy trails
+        the rules; None: no such.
+    """
+
+    def __init__(
+        self, learner: Learner, judge: Judging, every: int, *, trails: QueueEnv | None = None
+    ) -> None:
+        self._learner, self._judge, self._every = learner, judge, every
+        self._trails = trails
+        self._score: float | None = None
+
+    @property
+    def update(self) -> int:
+        """Updates done."""
+        return self._learner.update
+
+    @property
+    def num_updates(self) -> int:
+        """Updates to do in all."""
+        return self._learner.num_updates
+
+    @property
+    def samples(self) -> int:
+        """Decisions collected so far."""
+        return self._learner.samples
+
+    @property
+    def num_samples(self) -> int:
+        """Decisions to collect in all."""
+        return self._learner.num_samples
+
+    @property
+    def score(self) -> float | None:
+        """Percent below the envelope of the rules; minus the mean job time where no rule can act."""
+        return self._score
+
+    def step(self) -> Mapping[str, Metric]:
+        """One update, and the judgement where one is due."""
+        row = self._learner.step()
+        if self.update % self._every and self.update != self.num_updates:
+            return row
+        times = self._judge.job_times(*self._learner.policy())
+        figures = self._judge.figures(times)
+        percent = figures.get("envelope_percent", figures.get("baselines_percent"))
+        self._score = -float(percent) if isinstance(percent, float) else -float(times.mean())
+        best = self._judge.best(ENVELOPE)
+        if self._trails is not None and best is not None:
+            self._trails.draw_from(trailing_law(np.array(self._judge.points), times / best))
+        return {**row, **figures}
+
+    def state(self) -> dict[str, Array]:
+        """Everything that the next update depends on."""
+        return {**self._learner.state(), "score": np.array(np.nan if self._score is None else self._score)}
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Put back what :meth:`state` returned."""
+        self._learner.restore({name: array for name, array in state.items() if name != "score"})
+        score = float(state["score"])
+        self._score = None if np.isnan(score) else score
+
+    def policy(self) -> tuple[Weights, Card]:
+        """The weights as they are now, and what they are."""
+        return self._learner.policy()
+
+
+def trailing_law(points: Floats, ratio: Floats) -> Floats:
+    """Quantiles (LEVELS + 1,) of a law on [0, 1] that is denser where the ratio to the rules is greater.
+
+    Half of the mass stays uniform; the rest falls by a factor of e for every ``EASE`` percent that the
+    policy does better than at its worst point.
+    """
+    grid = np.linspace(0.0, 1.0, 201)
+    regret = 100.0 * np.interp(grid, points, ratio)
+    weight = np.exp((regret - regret.max()) / EASE)
+    mass = 0.5 * (weight[1:] + weight[:-1])
+    density = 0.5 / len(mass) + 0.5 * mass / mass.sum()
+    return np.interp(np.linspace(0.0, 1.0, LEVELS + 1), np.concatenate([[0.0], density.cumsum()]), grid)

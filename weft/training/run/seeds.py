@@ -1,0 +1,114 @@
+"""Several training seeds of one recipe: a run folder each, in one folder, by several processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.errors import InputError
+from weft.scenarios.splits import SEEDS_PER_SPLIT
+from weft.training.ppo.run import train
+from weft.training.recipes import Recipe
+from weft.training.run.folder import Outcome, Progress
+
+MOST_RUNS = 10_000
+PREFIX = "seed-"
+"""How the folders of a group's runs begin."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of a group; resumed if it is there."""
+
+    recipe: Recipe
+    folder: str
+    seed: int
+    device: str = "cpu"
+    start: str | None = None
+    threads: int = 1
+    has_tensorboard: bool = False
+
+    def __call__(self) -> Outcome:
+        """Train it to its end."""
+        _say(f"{self.folder}: begins")
+        return train(
+            self.recipe,
+            self.folder,
+            seed=self.seed,
+            device=self.device,
+            start=self.start,
+            is_resumed=True,
+            threads=self.threads,
+            has_tensorboard=self.has_tensorboard,
+            on_progress=self._report,
+        )
+
+    def _report(self, progress: Progress) -> None:
+        percent = progress.row.get("envelope_percent")
+        if isinstance(percent, float):
+            _say(
+                f"{self.folder}: {progress.samples:,} of {progress.num_samples:,} samples, "
+                f"{percent:+.1f} % against the best rules{progress.left}"
+            )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Seeds as ``1,2,3`` or ``1:4``, the latter without its end."""
+    try:
+        if ":" in text:
+            first, last = (int(part) for part in text.split(":"))
+            seeds = tuple(range(first, min(last, first + MOST_RUNS + 1)))
+        else:
+            seeds = tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        seeds = ()
+    if not seeds or min(seeds) < 0 or max(seeds) >= SEEDS_PER_SPLIT:
+        raise InputError(
+            f"expected whole numbers as in 1,2,3 or 1:4, at most {SEEDS_PER_SPLIT - 1}, got {text!r:.80}",
+            field="seeds",
+        )
+    if len(seeds) > MOST_RUNS:
+        raise InputError(f"expected at most {MOST_RUNS} seeds, got {text!r:.80}", field="seeds")
+    return seeds
+
+
+def train_group(
+    recipe: Recipe,
+    folder: str | Path,
+    seeds: Sequence[int],
+    *,
+    workers: int = 1,
+    device: str = "cpu",
+    start: str | None = None,
+    threads: int = 1,
+    has_tensorboard: bool = False,
+    on_done: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[Outcome]:
+    """Train a recipe once per seed, ``workers`` at a time; runs that are finished are left as they are.
+
+    Each run steps its environments with ``threads``. Outcomes come in the order of the seeds. Progress goes to standard error.
+    """
+    folders = [str(Path(folder) / f"{PREFIX}{seed}") for seed in seeds]
+    pairs = zip(folders, seeds, strict=True)
+    parts = [Part(recipe, one, seed, device, start, threads, has_tensorboard) for one, seed in pairs]
+    if workers == 1:
+        return [_told(part(), on_done) for part in parts]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(parts)), mp_context=context) as pool:
+        futures = [pool.submit(part) for part in parts]
+        for future in as_completed(futures):
+            on_done(future.result())
+        return [future.result() for future in futures]
+
+
+def _told(outcome: Outcome, on_done: Callable[[Outcome], None]) -> Outcome:
+    on_done(outcome)
+    return outcome
