@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.errors import InputError
+from weft.kinds import QUEUES
 from weft.model.arrivals import Arrivals
 from weft.model.conditional import SIZES, RandomStream, random_stream
 from weft.model.graph import TaskGraph
@@ -25,7 +26,7 @@ BRANCH = 0
 
 def stream_case(chosen: Scenario, split: str, index: int) -> StreamCase:
     """The stream at an index of a split; indices differ in what happens, not in the problem."""
-    if not chosen.is_stream:
+    if chosen.kind is not QUEUES:
         raise InputError(f"scenario {chosen.name} is no stream of jobs", field="generator")
     if chosen.recipe.generator == "random-stream":
         return _random_case(chosen, split, index, str(chosen.settings["arrivals"]))
