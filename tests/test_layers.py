@@ -27,7 +27,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "plugins": ("errors",),
     "model": ("errors",),
     "io": ("model", "plugins", "errors"),
-    "scenarios": ("model", "plugins", "errors"),
+    "scenarios": ("io", "model", "plugins", "errors"),
     "sim": ("model", "errors"),
     "schedulers": ("plugins", *BELOW_SCHEDULERS),
     "policies": BELOW_POLICIES,

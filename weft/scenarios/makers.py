@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.io.files import read_problem
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.problem import Objective, Problem
-from weft.scenarios.generators import late
 from weft.scenarios.streams import drawn_stream, read_template, with_probability
-from weft.scenarios.tpch import tpch_names, tpch_suite
+from weft.scenarios.tpch import tpch_makers, tpch_names
 from weft.scenarios.workflows import posed, read_machines
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def tpch_problem(chosen: Scenario, split: str, index: int) -> Problem:
     if not data:
         graph = tpch_like(queries, seed=chosen.generator_seed(split, index))
         return posed(chosen, graph, tpch_cluster())
-    found = tpch_suite(data).instance(tpch_names(data, queries)[split][index]).problem
+    found = tpch_makers(data)[tpch_names(data, queries)[split][index]]()
     return posed(chosen, found.graph, found.cluster)
 
 
@@ -57,11 +57,10 @@ def random_stream_problem(chosen: Scenario, split: str, index: int) -> Problem:
 def file_problem(chosen: Scenario, split: str, index: int) -> Problem:
     """A workflow or problem file."""
     recipe = chosen.recipe
-    found: Problem = late("weft.io.files:read_problem")(
+    return read_problem(
         recipe.files[index],
         read_machines(recipe.cluster) if recipe.cluster else None,
         ccr=chosen.number("ccr") or None,
         noise=chosen.number("noise"),
         copies=recipe.copies,
     )
-    return found

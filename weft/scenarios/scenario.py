@@ -18,7 +18,7 @@ import numpy as np
 from weft.errors import InputError, WeftError
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
-from weft.scenarios.generators import GENERATORS, OwnGenerator, late, own_generator
+from weft.scenarios.generators import GENERATORS, OwnGenerator, own_generator
 from weft.scenarios.recipes import STREAM_BASELINE, STREAM_REFERENCES, Recipe, read_recipe
 from weft.scenarios.settings import Setting, Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
@@ -115,7 +115,7 @@ class Scenario:
         if self.own is not None:
             return self._made(split, index, 0)
         with self._located():
-            made: Problem = late(GENERATORS[self.recipe.generator].maker)(self, split, index)
+            made = GENERATORS[self.recipe.generator].make(self, split, index)
         return made.replaced(name=self.problem_name(split, index))
 
     def job_stream(self, split: str, index: int, seed: int) -> Problem:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.errors import InputError
+from weft.io.files import read_cluster
+from weft.io.plain_clusters import cluster_of
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster
 from weft.model.generate import generate
 from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Job, Objective, Problem
-from weft.scenarios.generators import late
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
@@ -101,12 +102,9 @@ def read_machines(cluster: str) -> Cluster:
     """A cluster by name, by path, or from its document as JSON."""
     if not cluster:
         raise InputError("expected a cluster: a name, a file or a table", field="cluster")
-    found: Cluster
-    if cluster.startswith("{"):
-        found = late("weft.io.plain_clusters:cluster_of")(json.loads(cluster), where="cluster")
-    else:
-        found = late("weft.io.files:read_cluster")(cluster)
-    return found
+    if not cluster.startswith("{"):
+        return read_cluster(cluster)
+    return cluster_of(json.loads(cluster), where="cluster")
 
 
 def resized(cluster: Cluster, num_devices: int) -> Cluster:
