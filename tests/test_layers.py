@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "plugins": ("errors",),
     "model": ("errors",),
     "io": ("model", "plugins", "errors"),
-    "scenarios": ("kinds", "model", "plugins", "errors"),
+    "scenarios": ("io", "kinds", "model", "plugins", "errors"),
     "sim": ("model", "errors"),
     "schedulers": ("plugins", *BELOW_SCHEDULERS),
     "policies": BELOW_POLICIES,

@@ -6,18 +6,21 @@ is a scenario by itself: given in Python, named as code on the command line, or 
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError
 from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.model.problem import Problem
 from weft.plugins import SCENARIOS, allowed, blamed, find, is_code, made
+from weft.scenarios import makers
 from weft.scenarios.settings import Setting, Value
+from weft.scenarios.workflows import workflow
 
-_MAKERS = "weft.scenarios.makers"
+if TYPE_CHECKING:
+    from weft.scenarios.scenario import Scenario
+
 DISPATCH = "dispatch"
 """What the setting ``run`` of files says where tasks are dispatched instead of planned."""
 
@@ -28,8 +31,8 @@ class Generator:
 
     settings: tuple[str, ...]
     """Names of the settings it reads; recipes give their types and defaults."""
-    maker: str
-    """``module:function`` of scenario, split and index; resolved on use."""
+    make: Callable[[Scenario, str, int], Problem]
+    """The problem of a scenario at an index of a split."""
     brings_machines: bool = False
     """Whether its problems name their own machines."""
     kind: Kind = PROBLEMS
@@ -71,43 +74,37 @@ FILE_SETTINGS = (
 GENERATORS: dict[str, Generator] = {
     "workflow": Generator(
         ("family", "tasks", "ccr", "devices", "noise", "load", "arrivals", "jobs"),
-        "weft.scenarios.workflows:workflow",
+        workflow,
         may_dispatch=True,
     ),
-    "jobshop": Generator(("jobs", "machines", "noise"), f"{_MAKERS}:jobshop_problem", brings_machines=True),
-    "tpch": Generator(("queries", "data", "noise"), f"{_MAKERS}:tpch_problem", brings_machines=True),
-    "opgraph": Generator(("kind", "tasks", "noise"), f"{_MAKERS}:opgraph_problem", brings_machines=True),
+    "jobshop": Generator(("jobs", "machines", "noise"), makers.jobshop_problem, brings_machines=True),
+    "tpch": Generator(("queries", "data", "noise"), makers.tpch_problem, brings_machines=True),
+    "opgraph": Generator(("kind", "tasks", "noise"), makers.opgraph_problem, brings_machines=True),
     "stream": Generator(
         (
             *("p_c", "branch", "jobs", "arrivals", "gap", "spread", "trace"),
             *("idle", "idle_block", "expiry", "estimate", "forget"),
             *("drift", "drift_to", "drift_at", "drift_steps", "drift_size"),
         ),
-        f"{_MAKERS}:stream_problem",
+        makers.stream_problem,
         kind=QUEUES,
         seeds_are_samples=True,
         has_graph=True,
     ),
     "random-stream": Generator(
         ("size", "load", "load_low", "load_high", "jobs", "arrivals", "forget"),
-        f"{_MAKERS}:random_stream_problem",
+        makers.random_stream_problem,
         brings_machines=True,
         kind=QUEUES,
     ),
     "files": Generator(
         tuple(setting.name for setting in FILE_SETTINGS),
-        f"{_MAKERS}:file_problem",
+        makers.file_problem,
         may_dispatch=True,
         usual=FILE_SETTINGS,
     ),
 }
 """By the name that recipes use."""
-
-
-def late(target: str) -> Any:
-    """What ``module:name`` stands for, imported now: recipes load readers only if they name files."""
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 class OwnGenerator:

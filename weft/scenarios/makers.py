@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.problem import Objective, Problem
 from weft.scenarios.streams import drawn_stream, read_template, with_probability
-from weft.scenarios.tpch import tpch_names, tpch_suite
+from weft.scenarios.tpch import tpch_makers, tpch_names
 from weft.scenarios.workflows import arriving, posed, read_file, read_machines
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def tpch_problem(chosen: Scenario, split: str, index: int) -> Problem:
     if not data:
         graph = tpch_like(queries, seed=chosen.generator_seed(split, index))
         return posed(chosen, graph, tpch_cluster())
-    found = tpch_suite(data).instance(tpch_names(data, queries)[split][index]).problem
+    found = tpch_makers(data)[tpch_names(data, queries)[split][index]]()
     return posed(chosen, found.graph, found.cluster)
 
 

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
+from weft.io.sources import read_bytes
+from weft.io.toml_files import parse_toml
 from weft.kinds import PROBLEMS, TASKS, Kind
 from weft.plugins import SCENARIOS, offers, refuse_code
-from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, late, own_generator
+from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, own_generator
 from weft.scenarios.settings import Setting, did_you_mean
 
 SCHEMA = "weft/scenario/1"
@@ -222,8 +224,7 @@ def _read(name_or_path: str | Path, folder: str | Path = "") -> tuple[Document, 
     if not path.suffix and not path.exists():
         hint = did_you_mean(text, recipe_names())
         raise InputError(f"no scenario {text!r}{hint} (weft scenarios lists them)", field="scenario")
-    data: bytes = late("weft.io.sources:read_bytes")(path)
-    return late("weft.io.toml_files:parse_toml")(data, path), path
+    return parse_toml(read_bytes(path), path), path
 
 
 def _extended(document: Document, origin: Path, depth: int = 0) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from weft.errors import InputError, WeftError
 from weft.kinds import TASKS, Kind
 from weft.model.problem import Problem
 from weft.model.stream import StreamCase
-from weft.scenarios.generators import FILE_SETTINGS, GENERATORS, OwnGenerator, late, own_generator
+from weft.scenarios.generators import FILE_SETTINGS, GENERATORS, OwnGenerator, own_generator
 from weft.scenarios.recipes import Recipe, read_recipe
 from weft.scenarios.settings import Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
@@ -126,7 +126,7 @@ class Scenario:
         if self.own is not None:
             return self._made(split, index, 0)
         with self._located():
-            made: Problem = late(GENERATORS[self.recipe.generator].maker)(self, split, index)
+            made = GENERATORS[self.recipe.generator].make(self, split, index)
         return made.replaced(name=self.problem_name(split, index))
 
     def dispatched(self, split: str, index: int, seed: int) -> Problem:

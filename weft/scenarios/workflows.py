@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.errors import InputError
+from weft.io.files import read_cluster, read_problem
+from weft.io.plain_clusters import cluster_of
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster
 from weft.model.generate import generate
 from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Job, Objective, Problem
-from weft.scenarios.generators import late
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
@@ -89,14 +90,13 @@ def read_file(chosen: Scenario, file: str) -> Problem:
 def _read_file(chosen: Scenario, file: str, state: tuple[int, ...]) -> Problem:
     """Read once while the file's time and size stay the same: every seed of a stream asks for it."""
     recipe = chosen.recipe
-    found: Problem = late("weft.io.files:read_problem")(
+    return read_problem(
         file,
         read_machines(recipe.cluster) if recipe.cluster else None,
         ccr=None if chosen.is_arriving else chosen.number("ccr") or None,  # of all jobs together
         noise=chosen.number("noise"),
         copies=recipe.copies,
     )
-    return found
 
 
 def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
@@ -136,12 +136,9 @@ def read_machines(cluster: str) -> Cluster:
     """A cluster by name, by path, or from its document as JSON."""
     if not cluster:
         raise InputError("expected a cluster: a name, a file or a table", field="cluster")
-    found: Cluster
-    if cluster.startswith("{"):
-        found = late("weft.io.plain_clusters:cluster_of")(json.loads(cluster), where="cluster")
-    else:
-        found = late("weft.io.files:read_cluster")(cluster)
-    return found
+    if not cluster.startswith("{"):
+        return read_cluster(cluster)
+    return cluster_of(json.loads(cluster), where="cluster")
 
 
 def resized(cluster: Cluster, num_devices: int) -> Cluster:
