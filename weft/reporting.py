@@ -15,8 +15,7 @@ from weft.evaluation import report as reports
 from weft.evaluation.comparing import Around
 from weft.io.verb_documents import document
 from weft.scenarios.settings import did_you_mean
-from weft.training.recipes import recipe_names
-from weft.training.train import any_recipe
+from weft.training.recipes import read_recipe, recipe_names
 
 SUFFIXES = (".html", ".md")
 
@@ -88,7 +87,7 @@ def report(
 
 def _recipe_of(name: str) -> dict[str, object]:
     """A built-in training recipe with all its defaults; empty for another."""
-    return any_recipe(name).to_dict() if name in recipe_names() else {}
+    return read_recipe(name).to_dict() if name in recipe_names() else {}
 
 
 def _check_subject(subject: str | None, names: list[str]) -> None:

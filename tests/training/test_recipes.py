@@ -18,12 +18,13 @@ from weft.policies.checkpoint import load_policy
 from weft.policies.mlp.forward import MlpPolicy
 from weft.scenarios import scenario
 from weft.sim.queues.environment import QueueEnv, setup_of
-from weft.training.oneshot.run import is_sampled
-from weft.training.ppo.run import card_of, train
+from weft.training.algorithms import Asked
+from weft.training.ppo.run import card_of
 from weft.training.recipes import read_recipe, recipe_names, recipe_text
+from weft.training.run.once import train_once
 
 
-@pytest.mark.parametrize("name", [n for n in recipe_names() if not is_sampled(n)])
+@pytest.mark.parametrize("name", [n for n in recipe_names() if read_recipe(n).algorithm != "oneshot"])
 def test_recipe_makes_an_environment(name: str) -> None:
     recipe = read_recipe(name)
     env = QueueEnv(recipe.setup(), 2, 1)
@@ -113,7 +114,7 @@ def test_recipes_load_no_torch() -> None:
 def test_training_learns_and_its_run_is_a_scheduler(tmp_path: Path) -> None:
     changes = {"samples": 120_000, "jobs": 400, "num_envs": 40, "num_steps": 100, "hidden": [32, 32]}
     recipe = read_recipe("conditional-quick", changes)
-    outcome = train(recipe, tmp_path / "run", seed=3)
+    outcome = train_once(recipe, tmp_path / "run", Asked(3))
     assert outcome.samples == 120_000
     learned = chooser(f"{tmp_path / 'run'}@last")
     setup = setup_of(scenario("conditional", jobs=400).stream("test", 0), learned.sight)
@@ -124,7 +125,7 @@ def test_training_learns_and_its_run_is_a_scheduler(tmp_path: Path) -> None:
 
 
 def test_start_from_other_features_is_refused(tmp_path: Path) -> None:
-    train(
+    train_once(
         read_recipe(
             "conditional-quick",
             {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50, "minibatch": 100},
@@ -133,13 +134,13 @@ def test_start_from_other_features_is_refused(tmp_path: Path) -> None:
     )
     other = read_recipe("conditional-paper", {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50})
     with pytest.raises(InputError, match="see or choose something else") as caught:
-        train(other, tmp_path / "other", start=f"{tmp_path / 'run'}@last")
+        train_once(other, tmp_path / "other", Asked(start=f"{tmp_path / 'run'}@last"))
     assert caught.value.field == "features"
 
 
 def test_start_may_wait_where_it_idled_before(tmp_path: Path) -> None:
     changes = {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50, "minibatch": 100, "waits": True}
-    train(read_recipe("conditional", changes), tmp_path, start="ppo")
+    train_once(read_recipe("conditional", changes), tmp_path, Asked(start="ppo"))
     assert load_policy(f"{tmp_path}@last")[1].choices[-1] == "wait"
 
 
@@ -170,14 +171,14 @@ def test_start_of_another_shape_is_refused_by_field(
     tmp_path: Path, start: str, changes: dict[str, object], field: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        train(read_recipe("conditional", {**TINY, **changes}), tmp_path, start=start)
+        train_once(read_recipe("conditional", {**TINY, **changes}), tmp_path, Asked(start=start))
     assert (caught.value.file, caught.value.field) == (start, field)
 
 
 def test_refused_training_does_not_block_the_corrected_one(tmp_path: Path) -> None:
     with pytest.raises(InputError):
-        train(read_recipe("conditional-quick", TINY), tmp_path / "run", start="conditional-graph")
-    assert train(read_recipe("conditional-quick", TINY), tmp_path / "run").samples == 400
+        train_once(read_recipe("conditional-quick", TINY), tmp_path / "run", Asked(start="conditional-graph"))
+    assert train_once(read_recipe("conditional-quick", TINY), tmp_path / "run").samples == 400
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def own_recipe(tmp_path: Path) -> Path:
 
 
 def test_recipe_of_the_docs_trains_a_graph_of_ones_own(own_recipe: Path) -> None:
-    train(read_recipe(str(own_recipe), TINY), own_recipe.parent / "run")
+    train_once(read_recipe(str(own_recipe), TINY), own_recipe.parent / "run")
     card = load_policy(f"{own_recipe.parent / 'run'}@last")[1]
     assert card.choices == ("scan", "easy", "hard", "idle")
 

@@ -13,10 +13,11 @@ from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
 from weft.sim.queues.environment import QueueEnv
 from weft.sim.queues.rules import choose_all
-from weft.training.ppo.run import train
+from weft.training.algorithms import Asked
 from weft.training.ppo.validation import ENVELOPE, LEVELS, trailing_law
 from weft.training.recipes import Recipe, read_recipe
 from weft.training.run.folder import Progress
+from weft.training.run.once import train_once
 
 POINTS = np.array([0.0, 0.2, 0.5, 0.8, 1.0])
 SMALL = {
@@ -106,7 +107,7 @@ def test_imitated_rule_is_the_best_one_at_each_probability():
 
 
 def test_training_writes_judgements_and_chooses_the_best_by_them(tmp_path: Path):
-    outcome = train(small(), tmp_path)
+    outcome = train_once(small(), tmp_path)
     judged = [row for row in read_metrics(tmp_path) if "envelope_percent" in row]
     assert [row["update"] for row in judged] == [2, 4, 6]
     best = min(judged, key=lambda row: row["envelope_percent"])
@@ -125,10 +126,10 @@ def stop_at_5(progress: Progress) -> None:
 
 @pytest.mark.parametrize("changes", [{"p_c": "trailing"}, {"imitation_updates": 3}])
 def test_interrupted_training_ends_as_one_left_alone(tmp_path: Path, changes: dict[str, object]):
-    train(small(**changes), tmp_path / "straight", seed=4)
+    train_once(small(**changes), tmp_path / "straight", Asked(4))
     with pytest.raises(Stop):
-        train(small(**changes), tmp_path / "broken", seed=4, on_progress=stop_at_5)
-    train(small(**changes), tmp_path / "broken", seed=4, is_resumed=True)
+        train_once(small(**changes), tmp_path / "broken", Asked(4), on_progress=stop_at_5)
+    train_once(small(**changes), tmp_path / "broken", Asked(4), is_resumed=True)
     assert content(tmp_path / "broken") == content(tmp_path / "straight")
 
 
@@ -140,8 +141,8 @@ def content(folder: Path) -> list[object]:
 
 
 def test_trailing_draw_changes_the_law(tmp_path: Path):
-    train(small(p_c="trailing"), tmp_path / "trailing", seed=4)
-    train(small(), tmp_path / "uniform", seed=4)
+    train_once(small(p_c="trailing"), tmp_path / "trailing", Asked(4))
+    train_once(small(), tmp_path / "uniform", Asked(4))
     assert content(tmp_path / "trailing")[1:] != content(tmp_path / "uniform")[1:]
 
 

@@ -5,49 +5,50 @@ A recipe is a TOML file, built in or a user's own; ``--set`` changes single valu
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from weft.errors import InputError
 from weft.policies.sight import read_sight
 from weft.scenarios import StreamCase, scenario
+from weft.scenarios.settings import did_you_mean
+from weft.scenarios.splits import check_training_seed
 from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.observation import Sight
+from weft.training.algorithms import Algorithm, TrainingRecipe, algorithm
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.validation import Judge, Validation
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from weft.training.run.folder import Outcome
+    from weft.training.run.metrics import Row
+
 SCHEMA = "weft/training/1"
+Config = TypeVar("Config", bound="DataclassInstance")
 UNIFORM, TRAILING = "uniform", "trailing"
 DRAWN_BASE = 0.5
 """What stands for a probability that is drawn anew for every episode, whatever a scenario file sweeps."""
 _ALIASES = {"num_tf": "oldest"}
 """Names that the study has for what is seen."""
-_TABLES = ("settings", "sight", "config", "validation")
-_TOP = (
-    "schema",
-    "extends",
-    "name",
-    "summary",
-    "scenario",
-    "algorithm",
-    "p_c",
-    "reward",
-    "waits",
-    "narrows",
-    "problems",
-    "rules",
-    *_TABLES,
-)
+_TOP = ("schema", "extends", "name", "summary", "algorithm")
+"""Keys of every recipe."""
+EVERY_MANY = 20
+"""Updates between checkpoints of a graph net: the state of many problems is large."""
+TRIALS = 4
+"""Episodes per problem from which its best rule is known."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a run trains on and with."""
+    """A dispatcher's training: which stream, what is seen and rewarded; read by :func:`read_recipe`."""
+
+    unit: ClassVar[str] = "samples"
 
     name: str
     scenario: str
@@ -67,6 +68,41 @@ class Recipe:
     """How many problems of the scenario's training split a graph net learns on; 0: one, by an MLP."""
     rules: tuple[str, ...] = ()
     """Dispatchers whose best, problem by problem, is imitated first and sets the scale of rewards."""
+    algorithm: str = "ppo"
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Recipe:
+        """The recipe of a document whose keys are known."""
+        return _recipe(document)
+
+    @property
+    def every(self) -> int:
+        """Updates between checkpoints."""
+        return EVERY_MANY if self.problems else self.validation.every
+
+    def check(self, seed: int) -> None:
+        """Refuse whatever a run with this seed would refuse, without training."""
+        check_training_seed(seed, max(self.config.num_envs, TRIALS) if self.problems else 1)
+        self.setup()
+
+    def progress_in_words(self, row: Row) -> str:
+        """What an update reached."""
+        return f"mean reward {row.get('mean_reward'):.5g}"
+
+    def validation_in_words(self, row: Row) -> str:
+        """What a row says of validation; empty where nothing was validated."""
+        percent = row.get("envelope_percent")
+        return f"{percent:+.1f} % against the best rules" if isinstance(percent, float) else ""
+
+    def best_in_words(self, outcome: Outcome) -> str:
+        """What the best policy of a run reached in validation; empty where there is none."""
+        if outcome.best is None:
+            return ""
+        return f"best policy {-outcome.best:+.2f} % against the best rules in validation"
+
+    def next_command(self, run: str) -> str:
+        """How to compare the policy."""
+        return f"weft evaluate {self.scenario} -s {run},heavy-last-1 --seeds 8"
 
     @property
     def is_drawn(self) -> bool:
@@ -139,23 +175,24 @@ def recipe_names() -> tuple[str, ...]:
 def recipe_text(name: str) -> str:
     """The TOML of a built-in recipe."""
     if name not in recipe_names():
-        close = difflib.get_close_matches(name, recipe_names(), 1)
-        hint = f"; did you mean {close[0]!r}?" if close else f" (built in: {', '.join(recipe_names())})"
+        hint = did_you_mean(name, recipe_names()) or f" (built in: {', '.join(recipe_names())})"
         raise InputError(f"no training recipe {name!r}{hint}", field="recipe")
     path = resources.files("weft") / "recipes" / "training" / f"{name}.toml"
     return path.read_text(encoding="utf-8")
 
 
-def read_recipe(name: str, changes: Mapping[str, object] | None = None) -> Recipe:
-    """A built-in recipe or a TOML file, with single values changed.
+def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -> TrainingRecipe:
+    """A built-in recipe or a TOML file, of any algorithm, with single values changed.
 
     A change names a parameter of the learner, of the scenario, of what is seen, or a top-level key.
     """
     try:
-        document = _changed(_extended(read_document(name)), changes or {})
-        return _recipe(_with_own_scenario(document, Path(name)))
+        document = _extended(read_document(str(name)))
+        row = algorithm(document.get("algorithm", "ppo"))
+        _check_keys(document, row)
+        return row.read(_with_own_scenario(_changed(document, changes or {}, row), Path(name)))
     except InputError as error:
-        raise error.at(file=_file_of(name)) from None
+        raise error.at(file=_file_of(str(name))) from None
 
 
 def read_document(name: str) -> dict[str, Any]:
@@ -187,37 +224,44 @@ def _extended(document: dict[str, Any]) -> dict[str, Any]:
     if "extends" not in document:
         return document
     base = _extended(tomllib.loads(recipe_text(str(document["extends"]))))
-    tables = {key: {**base.get(key, {}), **document.get(key, {})} for key in _TABLES}
+    tables = {
+        key: {**value, **document.get(key, {})} for key, value in base.items() if isinstance(value, dict)
+    }
     return {**base, **document, **tables}
 
 
-def _changed(document: dict[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
+def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:
+    known = (*_TOP, *row.keys, *row.tables)
+    for key in document:
+        if key not in known:
+            raise InputError(f"unknown key; expected {', '.join(known)}", field=key)
+    if document.get("schema") != SCHEMA:
+        raise InputError(f"expected {SCHEMA!r}, got {document.get('schema')!r}", field="schema")
+    for key in row.tables:
+        if not isinstance(document.get(key, {}), dict):
+            raise InputError(f"expected a table, got {document[key]!r:.60}", field=key)
+
+
+def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algorithm) -> dict[str, Any]:
     """The document with every change in its place; the scenario itself checks what is left over."""
-    document = {**document, **{k: dict(document.get(k, {})) for k in _TABLES}}
-    config, sight = {f.name for f in fields(PPOConfig)}, set(Sight._fields)
+    tables = {key: dict(document.get(key, {})) for key in row.tables}
+    found = {"algorithm": "ppo", **document, **tables}
+    places = {f.name: "config" for f in fields(row.config_type())}
+    if "sight" in row.tables:
+        places |= dict.fromkeys(Sight._fields, "sight")
     for given, value in changes.items():
         key = _ALIASES.get(given, given)
-        if key in ("p_c", "reward", "waits", "narrows", "problems", "rules"):
-            document[key] = value
-        elif key in config:
-            document["config"][key] = value
-        elif key in sight:
-            document["sight"][key] = value
-        elif key.startswith("validation."):
-            document["validation"][key.removeprefix("validation.")] = value
+        table, _, inner = key.partition(".")
+        if key in row.keys:
+            found[key] = value
+        elif table in tables and inner:
+            tables[table][inner] = value
         else:
-            document["settings"][key] = value
-    return document
+            tables[places.get(key, "settings" if "settings" in tables else "config")][key] = value
+    return found
 
 
 def _recipe(document: Mapping[str, Any]) -> Recipe:
-    for key in document:
-        if key not in _TOP:
-            raise InputError(f"unknown key; expected {', '.join(_TOP)}", field=key)
-    if document.get("schema") != SCHEMA:
-        raise InputError(f"expected {SCHEMA!r}, got {document.get('schema')!r}", field="schema")
-    if document.get("algorithm", "ppo") != "ppo":
-        raise InputError(f"expected 'ppo', got {document['algorithm']!r}", field="algorithm")
     p_c = document.get("p_c", UNIFORM)
     is_drawn = p_c in (UNIFORM, TRAILING)
     if not is_drawn and (isinstance(p_c, bool) or not isinstance(p_c, int | float) or not 0 <= p_c <= 1):
@@ -236,10 +280,11 @@ def _recipe(document: Mapping[str, Any]) -> Recipe:
         str(document["reward"]),
         bool(document.get("waits", False)),
         _sight(document["sight"]),
-        _config(document["config"]),
-        _validation(document["validation"]),
+        read_config(PPOConfig, document["config"]),
+        _validation(document.get("validation", {})),
         bool(document.get("narrows", False)),
         *_many(document),
+        document["algorithm"],
     )
 
 
@@ -253,14 +298,16 @@ def _validation(table: Mapping[str, Any]) -> Validation:
 
 def _many(document: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
     """How many problems, and the rules to imitate on them."""
-    problems, rules = document.get("problems", 0), document.get("rules", [])
-    if type(problems) is not int or problems < 0:
-        raise InputError(f"expected a whole number >= 0, got {problems!r}", field="problems")
+    if "problems" not in algorithm(document["algorithm"]).keys:
+        return 0, ()
+    problems, rules = document.get("problems", 1), document.get("rules", [])
+    if type(problems) is not int or problems < 1:
+        raise InputError(f"expected a whole number >= 1, got {problems!r}", field="problems")
     if not isinstance(rules, list) or not all(isinstance(name, str) for name in rules):
         raise InputError(f"expected a list of dispatchers, got {rules!r}", field="rules")
-    if problems and not rules:
+    if not rules:
         raise InputError("expected at least one dispatcher to compare with", field="rules")
-    if problems and not document["sight"].get("graph", False):
+    if not document["sight"].get("graph", False):
         raise InputError("expected graph = true: many problems need a graph net", field="sight.graph")
     return problems, tuple(rules)
 
@@ -269,12 +316,11 @@ def _sight(table: Mapping[str, Any]) -> Sight:
     return read_sight({_ALIASES.get(key, key): value for key, value in table.items()})
 
 
-def _config(table: Mapping[str, Any]) -> PPOConfig:
-    known = [f.name for f in fields(PPOConfig)]
+def read_config(kind: type[Config], table: Mapping[str, Any]) -> Config:
+    """The parameters of a learner."""
+    known = [f.name for f in fields(kind)]
     for key in table:
         if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InputError(f"unknown parameter{hint}", field=f"config.{key}")
+            raise InputError(f"unknown parameter{did_you_mean(key, known)}", field=f"config.{key}")
     chosen: dict[str, Any] = {key: None if value == "none" else value for key, value in table.items()}
-    return PPOConfig(**chosen)
+    return kind(**chosen)

@@ -18,8 +18,7 @@ from weft.scenarios.splits import seed_of
 from weft.sim.queues.environment import START, QueueEnv
 from weft.sim.queues.kernel import COMPLETED, EXPIRED, SUM_JCT
 from weft.sim.queues.rules import run_episodes
-from weft.training.ppo.graph_learner import TRIALS
-from weft.training.recipes import Recipe
+from weft.training.recipes import TRIALS, Recipe
 from weft.training.run.metrics import Metric
 
 PROBLEMS, JOBS = 16, 200
