@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from weft.errors import InputError, MissingExtra
-from weft.scenarios.settings import did_you_mean
+from weft.tables import did_you_mean
 
 if TYPE_CHECKING:
     from weft.training.run.folder import Learner, Outcome

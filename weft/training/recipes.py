@@ -10,27 +10,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.errors import InputError
 from weft.policies.sight import read_sight
 from weft.scenarios import StreamCase, scenario
-from weft.scenarios.settings import did_you_mean
 from weft.scenarios.splits import check_training_seed
 from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.observation import Sight
+from weft.tables import did_you_mean, read_table
 from weft.training.algorithms import Algorithm, TrainingRecipe, algorithm
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.validation import Judge, Validation
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from weft.training.run.folder import Outcome
     from weft.training.run.metrics import Row
 
 SCHEMA = "weft/training/1"
-Config = TypeVar("Config", bound="DataclassInstance")
 UNIFORM, TRAILING = "uniform", "trailing"
 DRAWN_BASE = 0.5
 """What stands for a probability that is drawn anew for every episode, whatever a scenario file sweeps."""
@@ -280,7 +277,7 @@ def _recipe(document: Mapping[str, Any]) -> Recipe:
         str(document["reward"]),
         bool(document.get("waits", False)),
         _sight(document["sight"]),
-        read_config(PPOConfig, document["config"]),
+        read_table(PPOConfig, document["config"], "config"),
         _validation(document.get("validation", {})),
         bool(document.get("narrows", False)),
         *_many(document),
@@ -314,13 +311,3 @@ def _many(document: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
 
 def _sight(table: Mapping[str, Any]) -> Sight:
     return read_sight({_ALIASES.get(key, key): value for key, value in table.items()})
-
-
-def read_config(kind: type[Config], table: Mapping[str, Any]) -> Config:
-    """The parameters of a learner."""
-    known = [f.name for f in fields(kind)]
-    for key in table:
-        if key not in known:
-            raise InputError(f"unknown parameter{did_you_mean(key, known)}", field=f"config.{key}")
-    chosen: dict[str, Any] = {key: None if value == "none" else value for key, value in table.items()}
-    return kind(**chosen)

@@ -11,9 +11,9 @@ from weft.errors import InputError
 from weft.io.runs import VALIDATED
 from weft.policies.checkpoint import read_card
 from weft.scenarios.splits import check_training_seed
+from weft.tables import read_table
 from weft.training.oneshot.config import SampleConfig
 from weft.training.oneshot.problems import Source
-from weft.training.recipes import read_config
 from weft.training.run.folder import BEST, Outcome
 
 
@@ -37,7 +37,7 @@ class SampleRecipe:
         return cls(
             str(document.get("name", "recipe")),
             tuple(Source.read(table) for table in sources),
-            read_config(SampleConfig, document["config"]),
+            read_table(SampleConfig, document["config"], "config"),
             document["algorithm"],
         )
 
