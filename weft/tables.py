@@ -39,7 +39,8 @@ class Rule:
     def refuse(self, value: object, place: str) -> None:
         """Raise InputError at this place unless the value fits."""
         if not self.fits(value):
-            raise InputError(f"expected {self.expected}, got {value!r:.80}", field=place)
+            shown = list(value) if isinstance(value, tuple) else value  # as a person wrote it
+            raise InputError(f"expected {self.expected}, got {shown!r:.80}", field=place)
 
     def or_none(self) -> Rule:
         """The same, or nothing at all."""

@@ -38,8 +38,10 @@ def test_paper_recipe_sees_what_the_paper_does() -> None:
 @pytest.mark.parametrize(("number", "p_c"), [(0, 0.1), (1, 0.5), (2, 0.9), (3, "uniform"), (4, "uniform")])
 def test_policies_of_the_study_differ_in_probability_and_estimate(number: int, p_c: object) -> None:
     recipe, paper = read_recipe(f"conditional-pi-{number}"), read_recipe("conditional-paper")
-    assert (recipe.p_c, recipe.sight.estimates) == (p_c, number == 4)
-    assert (recipe.config, recipe.reward, recipe.settings) == (paper.config, paper.reward, paper.settings)
+    drawn = "uniform" if recipe.drawn else recipe.points[0]
+    assert (drawn, recipe.sight.estimates) == (p_c, number == 4)
+    others = {key: value for key, value in recipe.settings.items() if key != "p_c"}
+    assert (recipe.config, recipe.reward, others) == (paper.config, paper.reward, paper.settings)
 
 
 def test_num_tf_is_the_number_of_ages_per_queue() -> None:
@@ -49,7 +51,7 @@ def test_num_tf_is_the_number_of_ages_per_queue() -> None:
 def test_changes_reach_learner_scenario_and_sight() -> None:
     changes = {"samples": 1000, "jobs": 50, "devices": False, "p_c": 0.3, "reward": "queued"}
     recipe = read_recipe("conditional-quick", changes)
-    assert (recipe.config.samples, recipe.settings["jobs"], recipe.p_c) == (1000, 50, 0.3)
+    assert (recipe.config.samples, recipe.settings["jobs"], recipe.points) == (1000, 50, (0.3,))
     assert not recipe.sight.devices
     assert recipe.setup().reward == "queued"
 
@@ -78,7 +80,9 @@ def test_card_names_the_feature_version_of_the_observation() -> None:
             {"reward": "money"},
             "reward: expected one of queued, in-system, last-jct, waiting, mean-wait, got 'money'",
         ),
-        ({"p_c": 1.5}, "p_c: expected 'uniform', 'trailing' or a number from 0 to 1, got 1.5"),
+        ({"vary.law": "often"}, "vary.law: expected uniform or trailing, got 'often'"),
+        ({"vary.range": [0.5, 0.5]}, "vary.range: expected two rising numbers from 0 to 1, got [0.5, 0.5]"),
+        ({"waits": "often"}, "waits: expected true or false, got 'often'"),
         ({"samples": -1}, "samples: expected a whole number >= 1, got -1"),
         ({"oldest": "three"}, "sight.oldest: expected a whole number from 0 to 64, got 'three'"),
     ],
@@ -86,6 +90,28 @@ def test_card_names_the_feature_version_of_the_observation() -> None:
 def test_bad_change_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as error:
         read_recipe("conditional", changes)
+    assert str(error.value) == message
+
+
+def test_setting_that_was_fixed_is_drawn_again_when_somebody_names_a_law() -> None:
+    recipe = read_recipe("conditional-pi-0", {"p_c": "trailing"})
+    assert recipe.drawn is not None and recipe.drawn.law == "trailing"
+    assert "p_c" not in recipe.settings
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"p_c": 1.5}, "settings.p_c: expected a number >= 0 and <= 1, got 1.5"),
+        (
+            {"vary.setting": "gap"},
+            "vary.setting: expected a setting that is the probability of a branch, got 'gap'",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_recipe("conditional", {"vary.range": [0.1, 0.9], **changes}).check(0)
     assert str(error.value) == message
 
 

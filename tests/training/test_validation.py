@@ -14,11 +14,12 @@ from weft.policies.checkpoint import load_policy
 from weft.sim.queues.environment import QueueEnv
 from weft.sim.queues.rules import choose_all
 from weft.training.algorithms import Asked
-from weft.training.ppo.validation import ENVELOPE, LEVELS, trailing_law
+from weft.training.ppo.validation import LEVELS, trailing_law
 from weft.training.recipes import Recipe, read_recipe
 from weft.training.run.folder import Progress
 from weft.training.run.once import train_once
 
+ENVELOPE = ("heavy-last-1", "heavy-last-3", "heavy-last-5")
 POINTS = np.array([0.0, 0.2, 0.5, 0.8, 1.0])
 SMALL = {
     "samples": 1200,
@@ -115,6 +116,12 @@ def test_training_writes_judgements_and_chooses_the_best_by_them(tmp_path: Path)
     assert load_policy(f"{tmp_path}@best")[1].training["samples"] == best["samples"]
 
 
+def test_rules_to_compare_with_are_those_of_the_recipe_or_else_of_its_scenario():
+    recipe = small(**{"validation.rules": {"mine": ["fifo"]}})
+    assert "mine_percent_0.5" in recipe.judge(recipe.setup()).figures(np.ones(5))
+    assert list(small(**{"validation.rules": {}}).compared) == ["baselines"]
+
+
 class Stop(Exception):
     pass
 
@@ -151,10 +158,17 @@ def test_trailing_draw_changes_the_law(tmp_path: Path):
     [
         ({"validation.every": 0}, "validation.every: expected a whole number >= 1, got 0"),
         (
-            {"validation.p_c": [0.5, 0.2]},
-            "validation.p_c: expected rising numbers from 0 to 1, got [0.5, 0.2]",
+            {"validation.values": [0.5, 0.2]},
+            "validation.values: expected rising numbers from 0 to 1, got [0.5, 0.2]",
         ),
-        ({"validation.often": 1}, "validation.often: expected one of every, seeds, jobs, p_c"),
+        (
+            {"validation.often": 1},
+            "validation.often: unknown; expected one of every, seeds, jobs, values, rules",
+        ),
+        (
+            {"validation.rules": {"mine": ["fifo", 3]}},
+            "validation.rules.mine: expected a list of texts, got ['fifo', 3]",
+        ),
     ],
 )
 def test_bad_validation_is_refused(changes: dict[str, object], message: str):

@@ -139,8 +139,8 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.ppo.config:PPOConfig",
         "weft.training.recipes:Recipe",
         "weft.training.ppo.run:flat_learner",
-        (*_STREAM, "narrows", "p_c"),
-        ("settings", "sight", "config", "validation"),
+        (*_STREAM, "narrows"),
+        ("settings", "sight", "config", "vary", "validation"),
         DISPATCHER,
     ),
     "graph-ppo": Algorithm(

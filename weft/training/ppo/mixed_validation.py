@@ -37,20 +37,21 @@ class ManyJudge:
         ]
         self.points = tuple(float(i) for i in range(len(setups)))
         self._envs = [QueueEnv(setup, TRIALS, staggered=False) for setup in setups]
-        self._best = np.array([_best_rule(recipe.rules, env) for env in self._envs])  # (num_problems,)
+        self.reference: Floats = np.array([_best_rule(recipe.rules, env) for env in self._envs])
+        """Mean job time (num_problems,) of the best rule of each problem."""
 
     def job_times(self, weights: Weights, card: Card) -> Floats:
         """Mean job time (num_problems,) of a policy that always takes its best choice."""
         policy = policy_of(weights, card)
         return np.array([_played(policy, env) for env in self._envs])
 
-    def best(self, names: Sequence[str]) -> Floats | None:
-        """Mean job time (num_problems,) of the best rule of each problem, whatever the names."""
-        return self._best
+    def score(self, times: Floats) -> float:
+        """Percent below the best rule of each problem."""
+        return -float(str(self.figures(times)["envelope_percent"]))
 
     def figures(self, times: Floats) -> dict[str, Metric]:
         """Percent above the best rule of each problem, the geometric mean."""
-        return {"envelope_percent": 100.0 * float(np.expm1(np.log(times / self._best).mean()))}
+        return {"envelope_percent": 100.0 * float(np.expm1(np.log(times / self.reference).mean()))}
 
 
 def _best_rule(names: Sequence[str], env: QueueEnv) -> float:

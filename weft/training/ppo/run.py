@@ -14,8 +14,8 @@ from weft.training.first_weights import starting_weights
 from weft.training.ppo import graph_learner as graphs
 from weft.training.ppo.learner import PPO
 from weft.training.ppo.mixed_validation import ManyJudge
-from weft.training.ppo.validation import Validated
-from weft.training.recipes import TRAILING, Recipe
+from weft.training.ppo.validation import TRAILING, Validated
+from weft.training.recipes import Recipe
 
 
 def card_of(recipe: Recipe, env: QueueEnv) -> Card:
@@ -54,7 +54,8 @@ def flat_learner(recipe: Recipe, asked: Asked, on_notice: Callable[[str], None])
     learner = PPO(
         env, recipe.config, seed=asked.seed, device=asked.device, rule=rule, start=weights, card=card
     )
-    yield Validated(learner, judge, recipe.every, trails=env if recipe.p_c == TRAILING else None)
+    is_trailing = recipe.drawn is not None and recipe.drawn.law == TRAILING
+    yield Validated(learner, judge, recipe.every, trails=env if is_trailing else None)
 
 
 @contextmanager
