@@ -62,7 +62,7 @@ def report(
     baseline, subject
         Whom the others are compared with; whose losses are looked at.
     instance
-        Which one is drawn, e.g. ``p_c=0.5 test/0 seed=3``.
+        Which one is drawn, e.g. ``load=0.5 test/0 seed=3``.
     claims
         Judge the claims of this document.
     charts

@@ -117,9 +117,13 @@ def test_training_writes_judgements_and_chooses_the_best_by_them(tmp_path: Path)
 
 
 def test_rules_to_compare_with_are_those_of_the_recipe_or_else_of_its_scenario():
-    recipe = small(**{"validation.rules": {"mine": ["fifo"]}})
-    assert "mine_percent_0.5" in recipe.judge(recipe.setup()).figures(np.ones(5))
-    assert list(small(**{"validation.rules": {}}).compared) == ["baselines"]
+    none: dict[str, object] = {"validation.baselines": [], "validation.envelope": []}
+    recipe = small(**{**none, "validation.envelope": ["fifo"]})
+    judge = recipe.judge(recipe.setup())
+    assert list(judge.rules) == ["fifo"]
+    assert judge.score(2.0 * judge.rules["fifo"]) == pytest.approx(-100.0)
+    assert recipe.to_dict()["validation"]["envelope"] == ("fifo",)
+    assert small(**none).compared["baselines"][:2] == ("fifo", "mru")
 
 
 class Stop(Exception):
@@ -163,11 +167,11 @@ def test_trailing_draw_changes_the_law(tmp_path: Path):
         ),
         (
             {"validation.often": 1},
-            "validation.often: unknown; expected one of every, seeds, jobs, values, rules",
+            "validation.often: unknown; expected one of every, seeds, jobs, values, baselines, envelope",
         ),
         (
-            {"validation.rules": {"mine": ["fifo", 3]}},
-            "validation.rules.mine: expected a list of texts, got ['fifo', 3]",
+            {"validation.envelope": ["fifo", 3]},
+            "validation.envelope: expected a list of texts, got ['fifo', 3]",
         ),
     ],
 )

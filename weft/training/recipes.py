@@ -127,11 +127,13 @@ class Recipe:
         return f"weft evaluate {self.scenario} -s {run},{rule} --seeds 8"
 
     @property
-    def compared(self) -> Mapping[str, tuple[str, ...]]:
+    def compared(self) -> dict[str, tuple[str, ...]]:
         """Groups of rules the policy is compared with; the last one scores it."""
         if self.has_many:
             return {"envelope": self.rules}
-        return self.validation.rules or {"baselines": scenario(self.scenario, **self.settings).schedulers}
+        named = {"baselines": self.validation.baselines, "envelope": self.validation.envelope}
+        groups = {group: names for group, names in named.items() if names}
+        return groups or {"baselines": scenario(self.scenario, **self.settings).schedulers}
 
     @property
     def drawn(self) -> Vary | None:
@@ -200,7 +202,7 @@ class Recipe:
         }
         if not self.has_many:
             found["vary"] = None if self.vary is None else asdict(self.vary)
-            found["validation"] = {**asdict(self.validation), "rules": dict(self.compared)}
+            found["validation"] = {**asdict(self.validation), **self.compared}
         return found
 
 

@@ -6,7 +6,7 @@ The streams are few and fixed; all of them, at every value of what varies, are p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -81,17 +81,13 @@ class Validation:
     """Jobs of a stream."""
     values: tuple[float, ...] = ()
     """Of what varies; none: over its whole range."""
-    rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Groups of rules; the policy is compared with the best of each, and scored by the last that can act.
-    None: the reference schedulers of the scenario."""
+    baselines: tuple[str, ...] = checked((), NAMES)
+    """Rules the policy is compared with; none, and no envelope either: the scenario's reference schedulers."""
+    envelope: tuple[str, ...] = checked((), NAMES)
+    """Rules whose best at each point scores the policy; none: the baselines do."""
 
     def __post_init__(self) -> None:
         check(self, "validation.")
-        if not isinstance(self.rules, Mapping):
-            raise InputError(f"expected groups of dispatchers, got {self.rules!r}", field="validation.rules")
-        for group, names in self.rules.items():
-            NAMES.refuse(names or None, f"validation.rules.{group}")
-        object.__setattr__(self, "rules", {group: tuple(names) for group, names in self.rules.items()})
 
     def check_values(self, vary: Vary | None) -> None:
         """Refuse values that are not in the range of what varies, from low to high."""
@@ -196,7 +192,7 @@ class Judge:
     def rule_to_imitate(self, num_envs: int) -> Callable[[BatchEnv], Ints]:
         """What the rule that is best at its branch probability does, in every environment."""
         if not self._groups:
-            raise InputError("expected a rule that can act here, to imitate", field="validation.rules")
+            raise InputError("expected a rule that can act here, to imitate", field="validation")
         problem, stream = self._env.setup.problem, self._env.stream
         names = self._last
         made = [catalog.dispatcher(name).rule(problem, stream, np.arange(num_envs)) for name in names]
