@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from weft.evaluation.report.frame import Frame, frame_of
+from weft.evaluation.sweep.metrics import PLANS, STREAMS
 from weft.evaluation.sweep.store import Measured, Row, open_sweep
 
 Cost = Callable[[str, float, int], float]
@@ -17,7 +20,7 @@ HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.ha
 
 def example_row(cell: str, seed: int, scheduler: str, cost: float, **more: object) -> Row:
     """A row of a stream."""
-    usual: dict[str, object] = {
+    columns: dict[str, Any] = {
         "scenario": "conditional",
         "cell": cell,
         "problem": "test/0",
@@ -44,7 +47,12 @@ def example_row(cell: str, seed: int, scheduler: str, cost: float, **more: objec
             ]
         ),
     }
-    return Row(**(usual | more))  # type: ignore[arg-type]
+    columns |= more
+    names = STREAMS if columns["p99_jct"] is not None else PLANS
+    metrics = {name: columns[name] for name in names}
+    further = {name: columns[name] for name in ("gap_percent", "lower_bound", "copies")}
+    kept = {field.name: columns[field.name] for field in fields(Row) if field.name in columns}
+    return Row(**kept, metrics=metrics, more=further)
 
 
 def example_config(

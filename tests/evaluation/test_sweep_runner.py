@@ -66,7 +66,7 @@ def test_rows_agree_with_the_planner():
     asked = tiny(("heft",), problems=1, seeds=1)
     plan = catalog.schedule(asked.cells[0].problem("test", 0), "heft").schedule
     (row,) = rows_of(asked)
-    assert (row.makespan, row.slr, row.trace) == (plan.makespan, plan.slr, trace_hash(plan))
+    assert (row["makespan"], row["slr"], row.trace) == (plan.makespan, plan.slr, trace_hash(plan))
     assert row.valid is True
 
 
@@ -80,18 +80,18 @@ def test_rows_without_noise_use_the_seed_for_the_scheduler():
 
 def test_rows_with_noise_differ_between_seeds():
     rows = rows_of(tiny(("heft",), problems=1, seeds=3, noise=0.3))
-    assert len({row.makespan for row in rows}) == 3
+    assert len({row["makespan"] for row in rows}) == 3
 
 
 def test_rows_with_noise_are_bounded_by_what_happened():
     rows = rows_of(tiny(("heft", "deft"), problems=4, seeds=5, noise=1.0))
-    assert all(row.makespan >= row.lower_bound * (1 - 1e-9) for row in rows)
+    assert all(row["makespan"] >= row["lower_bound"] * (1 - 1e-9) for row in rows)
     assert all(row.valid for row in rows)
 
 
 def test_noise_is_drawn_per_problem_and_the_same_for_all_schedulers():
     rows = rows_of(tiny(("heft", "deft"), problems=2, seeds=1, noise=0.5))
-    bounds = {(row.problem, row.scheduler): row.lower_bound for row in rows}
+    bounds = {(row.problem, row.scheduler): row["lower_bound"] for row in rows}
     assert bounds["test/0", "heft"] == bounds["test/0", "deft"]
     assert noise_seed("test/0", 0) != noise_seed("test/1", 0)
 

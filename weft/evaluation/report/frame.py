@@ -19,7 +19,7 @@ from weft.evaluation.report.devices import DeviceUse, device_rows, numbered
 from weft.evaluation.report.pairing import Sample, paired, samples_of, values_of
 from weft.evaluation.statistics import Comparison, compare_crossed, crossed_interval, holm_family
 from weft.evaluation.sweep.breaches import Breach, breaches_of
-from weft.evaluation.sweep.evaluation import METRICS, STREAM_METRICS, Summary, summary_of
+from weft.evaluation.sweep.evaluation import Summary, summary_of
 from weft.evaluation.sweep.store import Config, Row, read_sweep
 from weft.model.graph import Floats
 from weft.scenarios.recipes import STREAM_BASELINE
@@ -228,14 +228,14 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     except (KeyError, TypeError, AttributeError, IndexError):
         raise InputError("expected the configuration of a sweep", file=source, field="config") from None
     schedulers = tuple(str(name) for name in _list(config["schedulers"]))
-    is_stream = any(row.p99_jct is not None for row in rows)
+    is_stream = any("p99_jct" in row.metrics for row in rows)
     has_seed_samples = is_stream and recipe["generator"] != MANY_STREAMS
     whole = paired(rows, schedulers)
     samples = samples_of(whole, [c.label for c in cells], has_seed_samples)
     present = tuple(cell for cell in cells if samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
-    metrics = STREAM_METRICS if is_stream else METRICS
+    metrics = tuple(dict.fromkeys(name for row in rows for name in row.metrics))
     frame = Frame(
         title=str(recipe["name"]),
         source=source,

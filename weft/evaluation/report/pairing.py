@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.errors import InputError
 from weft.evaluation.sweep.store import Row
 from weft.model.graph import Floats
 
@@ -60,17 +59,6 @@ def values_of(
         for name in schedulers:
             groups = [grouped[cell, name, s.problem, s.seed if has_seed_samples else 0] for s in own]
             for metric in metrics:
-                means = [np.mean([_number(row, metric) for row in group]) for group in groups]
+                means = [np.mean([row[metric] for row in group]) for group in groups]
                 found[metric, cell, name] = np.array(means, dtype=np.float64)
     return found
-
-
-def _number(row: Row, metric: str) -> float:
-    value = getattr(row, metric)
-    if value is None:
-        return float("nan")
-    if not isinstance(value, int | float):
-        raise InputError(
-            f"expected a number, got {value!r}", field=f"{row.problem}, {row.scheduler}: {metric}"
-        )
-    return float(value)

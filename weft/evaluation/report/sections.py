@@ -320,10 +320,7 @@ def all_rows(frame: Frame) -> Section:
     metrics = [m for m in frame.metrics if not _is_idle(frame, m)]
     texts = [[getattr(row, key) for row in frame.rows] for key in ("cell", "problem", "scheduler")]
     seeds = np.array([row.seed for row in frame.rows], dtype=np.float64)
-    numbers = [
-        np.array([_as_float(getattr(row, metric)) for row in frame.rows], dtype=np.float64)
-        for metric in metrics
-    ]
+    numbers = [np.array([row[metric] for row in frame.rows], dtype=np.float64) for metric in metrics]
     headers = ["point", "problem", "scheduler", "seed", *metrics]
     columns: list[Sequence[str] | Floats] = [*texts, seeds, *numbers]
     if any(row.valid is not None for row in frame.rows):
@@ -333,10 +330,6 @@ def all_rows(frame: Frame) -> Section:
 
 
 _VALID = {None: "not asked", True: "yes", False: "NO"}
-
-
-def _as_float(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
 
 
 def _value_rows(frame: Frame, caption: str) -> BigTable:

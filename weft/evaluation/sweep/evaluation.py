@@ -27,10 +27,6 @@ from weft.scenarios.settings import did_you_mean
 if TYPE_CHECKING:
     from weft.evaluation.sweep.training_seeds import GroupResult
 
-METRICS = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "copies")
-"""Metrics that are summed up."""
-STREAM_METRICS = ("mean_jct", "p99_jct", "utilisation", "batch_fill", "makespan", "expired")
-"""The same for streams of jobs."""
 CONFIDENCE = 0.95
 
 
@@ -228,7 +224,7 @@ def choose_baseline(sweep: Sweep, wanted: str | None) -> str:
 def summarise(sweep: Sweep, rows: Sequence[Row]) -> tuple[Summary, ...]:
     """Mean, standard error and interval of every metric, per cell and scheduler."""
     found = []
-    for metric in STREAM_METRICS if sweep.is_stream else METRICS:
+    for metric in dict.fromkeys(name for row in rows for name in row.metrics):
         means = problem_means(sweep, rows, metric)
         for (cell, scheduler), values in means.items():
             found.append(summary_of(cell, scheduler, metric, values))
@@ -259,7 +255,7 @@ def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[
     }
     for row in rows:
         sample = (row.problem, row.seed if sweep.has_seed_samples else 0)
-        values[row.cell, row.scheduler].setdefault(sample, []).append(float(getattr(row, metric)))
+        values[row.cell, row.scheduler].setdefault(sample, []).append(row[metric])
     return {
         key: np.array([np.mean(by_problem[name]) for name in sorted(by_problem)], dtype=np.float64)
         for key, by_problem in values.items()
