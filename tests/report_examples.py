@@ -8,7 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from weft.evaluation.report.frame import Frame, frame_of
+from weft.evaluation.sweep.answers import evaluation_of
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.metrics import PLANS, STREAMS
 from weft.evaluation.sweep.store import Measured, Row, open_sweep
 
@@ -96,10 +97,10 @@ def example_frame(
     points: Sequence[float] = (0.0, 0.8, 1.0),
     num_seeds: int = 8,
     **recipe: object,
-) -> Frame:
+) -> Evaluation:
     """A frame of such rows."""
     rows = example_rows(schedulers, points, num_seeds, cost)
-    return frame_of("sweep", example_config(schedulers, points, num_seeds, **recipe), rows)
+    return evaluation_of("sweep", example_config(schedulers, points, num_seeds, **recipe), rows)
 
 
 def write_sweep(folder: Path, config: Mapping[str, object], rows: Sequence[Row]) -> Path:

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from weft.evaluation.sweep.answers import evaluate
 from weft.evaluation.sweep.claims import GROUPS, Claim, Table, claims
-from weft.evaluation.sweep.evaluation import Evaluation, evaluate
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Sweep
 from weft.policies.checkpoint import Architecture, Card, save_policy
 from weft.scenarios import sweep

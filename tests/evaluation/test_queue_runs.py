@@ -15,7 +15,8 @@ from weft.catalog import DISPATCHERS, QUEUES, dispatcher
 from weft.cli.app import app
 from weft.errors import InputError
 from weft.evaluation.sweep import queue_runs as streams
-from weft.evaluation.sweep.evaluation import Evaluation, evaluate
+from weft.evaluation.sweep.answers import evaluate
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.queue_runs import (
     Outcome,
     play,

@@ -18,7 +18,7 @@ from weft import catalog
 from weft.cli import main
 from weft.errors import InputError, UnsupportedError
 from weft.evaluation.sweep import runner as benchmark
-from weft.evaluation.sweep.evaluation import choose_baseline, evaluate, problem_means
+from weft.evaluation.sweep.answers import choose_baseline, evaluate
 from weft.evaluation.sweep.runner import (
     Sweep,
     as_it_happened,
@@ -180,7 +180,7 @@ def test_oracle_marks_a_schedule_that_breaks_a_rule(overlapping: str, noise: flo
 def test_evaluation_compares_nobody_who_broke_a_rule(overlapping: str):
     found = evaluate(tiny(("heft", overlapping, "random"), problems=3, seeds=1))
     assert {name: one.num_broken for name, one in found.breaches.items()} == {overlapping: 3}
-    assert found.lawful == ("heft", "random")
+    assert found.sound == ("heft", "random")
     assert [one.scheduler for one in found.comparisons] == ["random"]
     assert found.comparisons == evaluate(tiny(problems=3, seeds=1)).comparisons
 
@@ -234,7 +234,7 @@ def test_oracle_sees_all_small_schedules_and_one_in_ten_large_ones():
 def test_evaluation_sums_up_over_problems_not_seeds():
     asked = tiny(problems=3, seeds=4)
     found = evaluate(asked)
-    values = problem_means(asked, found.rows, "makespan")["", "random"]
+    values = found.values("makespan", "", "random")
     (one,) = [s for s in found.summary if (s.scheduler, s.metric) == ("random", "makespan")]
     assert len(values) == 3
     assert one.mean == pytest.approx(values.mean())
@@ -269,10 +269,10 @@ def test_evaluation_lists_rows_in_the_order_asked_for():
 
 
 def test_baseline_is_the_scenarios_unless_it_is_missing():
-    assert choose_baseline(tiny(("cpop", "heft")), None) == "heft"
-    assert choose_baseline(tiny(("cpop", "random")), None) == "cpop"
+    assert choose_baseline(None, "heft", ("cpop", "heft")) == "heft"
+    assert choose_baseline(None, "heft", ("cpop", "random")) == "cpop"
     with pytest.raises(InputError, match="baseline: expected one of cpop, heft, got 'peft'"):
-        choose_baseline(tiny(("cpop", "heft")), "peft")
+        choose_baseline("peft", "heft", ("cpop", "heft"))
 
 
 # -- resuming and processes -----------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def test_error_in_a_worker_reaches_the_caller():
 SCRIPT = """
 import json, sys, time
 from weft.evaluation.sweep.runner import Sweep
-from weft.evaluation.sweep.evaluation import evaluate
+from weft.evaluation.sweep.answers import evaluate
 from weft.scenarios import sweep
 out, settings, schedulers, problems, seeds, workers, pause = json.loads(sys.argv[1])
 asked = Sweep(sweep("workflows", settings), tuple(schedulers), problems, tuple(range(seeds)), effort=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.errors import InputError
-from weft.evaluation.sweep.evaluation import evaluate
+from weft.evaluation.sweep.answers import evaluate
 from weft.evaluation.sweep.runner import Sweep, run
 from weft.evaluation.sweep.store import Row, open_sweep
 from weft.scenarios import sweep

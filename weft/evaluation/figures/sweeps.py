@@ -9,7 +9,8 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.evaluation.figures.gantt import check_path
-from weft.evaluation.sweep.evaluation import Against, Evaluation
+from weft.evaluation.statistics import Comparison
+from weft.evaluation.sweep.evaluation import Evaluation
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 """Okabe and Ito's palette: told apart with any colour vision."""
@@ -23,14 +24,14 @@ def draw(found: Evaluation, path: str | Path) -> None:
 
     figure = Figure(figsize=(8.5, 5.2), dpi=150, layout="constrained")
     axes = figure.subplots()
-    setting = found.sweep.varied
-    names = [name for name in found.sweep.schedulers if name != found.baseline]
+    setting = found.setting
+    names = [name for name in found.schedulers if name != found.baseline]
     for k, name in enumerate(names):
         _line(axes, found, setting, name, k, len(names))
     axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--", label=f"{found.baseline} (baseline)")
     axes.set_ylabel(f"{found.metric} against {found.baseline} (%), lower is better")
     axes.set_title(
-        f"{found.sweep.cells[0].name}: {found.sweep.num_samples} paired samples per point, 95 % intervals",
+        f"{found.title}: {len(found.units)} paired samples per point, 95 % intervals",
         fontsize=10,
     )
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
@@ -57,19 +58,16 @@ def save(figure: Any, path: Path) -> Path:
 
 def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: int) -> None:
     """One scheduler: its mean ratio to the baseline in every cell, with the interval."""
-    points: list[tuple[float, Against]] = []
-    for n, cell in enumerate(found.sweep.cells):
-        for against in found.comparisons:
-            if (against.cell, against.scheduler) == (cell.label, name):
-                value = cell.settings.get(setting)
-                place = float(value) if isinstance(value, int | float) else n + k / (total + 1.0)
-                points.append((place, against))
+    points: list[tuple[float, Comparison]] = []
+    for n, cell in enumerate(found.cells):
+        if (cell.label, name) in found.against:
+            value = cell.settings.get(setting)
+            place = float(value) if isinstance(value, int | float) else n + k / (total + 1.0)
+            points.append((place, found.against[cell.label, name]))
     if not points:
         return
     x = np.array([place for place, _ in points])
-    y = np.array(
-        [[p.comparison.percent, p.comparison.low_percent, p.comparison.high_percent] for _, p in points]
-    )
+    y = np.array([[p.percent, p.low_percent, p.high_percent] for _, p in points])
     axes.errorbar(
         x,
         y[:, 0],

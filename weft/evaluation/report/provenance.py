@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from weft.evaluation.report.blocks import Block, Code, Section, Table
-from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.runs import TrainingRun
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import versions
 from weft.evaluation.sweep.store import Config, config_hash
 from weft.scenarios import read_recipe, recipe_names
@@ -16,11 +16,11 @@ from weft.scenarios import read_recipe, recipe_names
 _USUAL = {"split": "test", "check": "sample", "effort": None}
 
 
-def provenance(frames: Sequence[Frame], runs: Sequence[TrainingRun], commands: Sequence[str]) -> Section:
+def provenance(sweeps: Sequence[Evaluation], runs: Sequence[TrainingRun], commands: Sequence[str]) -> Section:
     """Commands, versions and hashes."""
     lines = [train_command(run) for run in runs]
-    lines += [evaluate_command(frame) for frame in frames if frame.config is not None]
-    blocks: list[Block] = [Code((*lines, *commands)), _versions(frames, runs)]
+    lines += [evaluate_command(swept) for swept in sweeps if swept.config is not None]
+    blocks: list[Block] = [Code((*lines, *commands)), _versions(sweeps, runs)]
     return Section("Commands and versions", tuple(blocks))
 
 
@@ -34,20 +34,20 @@ def train_command(run: TrainingRun) -> str:
     return shlex.join([*words, "--out", run.source])
 
 
-def evaluate_command(frame: Frame) -> str:
+def evaluate_command(swept: Evaluation) -> str:
     """The command line that makes such a sweep, goes on with it, or shows it."""
-    config = frame.config or {}
+    config = swept.config or {}
     recipe, seeds = _table(config["scenario"]), config["seeds"]
     assert isinstance(seeds, list)
     files = _files(config, recipe)
-    words = ["weft", "evaluate", *(files or [_scenario(frame.scenario)])]
-    words += ["--schedulers", ",".join(frame.schedulers), "--baseline", frame.baseline]
+    words = ["weft", "evaluate", *(files or [_scenario(swept.scenario)])]
+    words += ["--schedulers", ",".join(swept.schedulers), "--baseline", swept.baseline]
     words += [] if len(files) == config["problems"] else ["--problems", str(config["problems"])]
-    words += ["--seeds", str(len(seeds)), "--seed", str(seeds[0]), *_cluster(frame.scenario, recipe)]
+    words += ["--seeds", str(len(seeds)), "--seed", str(seeds[0]), *_cluster(swept.scenario, recipe)]
     words += [word for setting in _assignments(config, recipe) for word in ("--set", setting)]
     for key, usual in _USUAL.items():
         words += [f"--{key}", str(config.get(key))] if config.get(key) != usual else []
-    return shlex.join([*words, "--out", frame.source])
+    return shlex.join([*words, "--out", swept.source])
 
 
 def _table(value: object) -> Mapping[str, object]:
@@ -94,14 +94,14 @@ def _assignments(config: Config, recipe: Mapping[str, object]) -> list[str]:
     return found
 
 
-def _versions(frames: Sequence[Frame], runs: Sequence[TrainingRun]) -> Table:
+def _versions(sweeps: Sequence[Evaluation], runs: Sequence[TrainingRun]) -> Table:
     """What every source was made with, one column each, and what wrote this report."""
     columns = [("this report", versions())]
-    columns += [(frame.source, _stored(frame.config)) for frame in frames if frame.config is not None]
+    columns += [(swept.source, _stored(swept.config)) for swept in sweeps if swept.config is not None]
     columns += [(run.source, _stored(run.config)) for run in runs]
     keys = dict.fromkeys(key for _, found in columns for key in found)
     rows = [(key, *(found.get(key, "-")[:16] for _, found in columns)) for key in keys]
-    hashes = ["-", *(config_hash(f.config)[:16] for f in frames if f.config), *(["-"] * len(runs))]
+    hashes = ["-", *(config_hash(f.config)[:16] for f in sweeps if f.config), *(["-"] * len(runs))]
     rows.append(("configuration", *hashes))
     headers = ("", *(name for name, _ in columns))
     return Table(headers, tuple(rows), caption="Versions; long hashes are cut to 16 letters")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from weft import scenarios
 from weft.errors import InputError
-from weft.evaluation.sweep import evaluation
+from weft.evaluation.sweep import answers
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Progress, Sweep
 from weft.evaluation.sweep.training_seeds import expand
@@ -68,8 +67,9 @@ def evaluate(
     count = _count(cells, split) if problems is None else problems
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     sweep = Sweep(cells, names, count, numbers, split, effort, check)
-    found = evaluation.evaluate(sweep, baseline=baseline, out=out, workers=workers, progress=progress)
-    return replace(found, members=members)
+    return answers.evaluate(
+        sweep, baseline=baseline, out=out, workers=workers, progress=progress, members=members
+    )
 
 
 def cells_of(

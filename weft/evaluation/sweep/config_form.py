@@ -1,0 +1,139 @@
+"""What a sweep asked for, read from its configuration: nothing that an evaluation needs is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.errors import InputError
+from weft.evaluation.sweep.store import Config
+from weft.scenarios.recipes import STREAM_BASELINE
+
+MANY_STREAMS = "random-stream"
+"""The generator of streams whose problems differ: these are the samples, not their seeds."""
+STREAM = "stream"
+"""The generator of streams of one problem."""
+QUEUES = (STREAM, MANY_STREAMS)
+"""Generators of streams whose tasks wait in queues by kind."""
+JOB_TIME = "mean_jct"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a sweep."""
+
+    label: str
+    settings: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Who was asked for, on what."""
+
+    name: str
+    """Of the scenario."""
+    cells: tuple[Cell, ...]
+    schedulers: tuple[str, ...]
+    learned: tuple[str, ...]
+    """Schedulers that are policies of queues."""
+    seeds: tuple[int, ...]
+    num_problems: int
+    split: str
+    generator: str
+    unit: str
+    """Of times; empty where it is not known."""
+    _metric: str
+    _baseline: str
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the whole sweep, whether or not they are there."""
+        return len(self.cells) * self.num_problems * len(self.seeds) * len(self.schedulers)
+
+    def metric(self, is_stream: bool) -> str:
+        """The cost that decides, as in :attr:`weft.scenarios.Scenario.metric`."""
+        return JOB_TIME if is_stream and self.generator not in QUEUES else self._metric
+
+    def baseline(self, is_stream: bool) -> str:
+        """The scenario's own, as in :attr:`weft.scenarios.Scenario.baseline`."""
+        return STREAM_BASELINE if is_stream and self.generator not in QUEUES else self._baseline
+
+    def has_seed_samples(self, is_stream: bool) -> bool:
+        """Whether every seed is a workload, and so a sample, of its own."""
+        return is_stream and self.generator != MANY_STREAMS
+
+
+def read_config(config: Config, source: str) -> Asked:
+    """What a configuration says; an error names its source."""
+    try:
+        return _asked(config)
+    except (KeyError, TypeError, AttributeError, IndexError):
+        raise InputError("expected the configuration of a sweep", file=source, field="config") from None
+
+
+def _asked(config: Config) -> Asked:
+    recipe = _table(config["scenario"])
+    for setting in map(_table, recipe["settings"] if isinstance(recipe["settings"], list) else [None]):
+        _ = setting["name"], setting["default"]
+    schedulers = tuple(str(name) for name in _list(config["schedulers"]))
+    policies = _table(recipe.get("policies", {}))
+    return Asked(
+        str(recipe["name"]),
+        tuple(Cell(label, _table(values)) for label, values in _table(config["cells"]).items()),
+        schedulers,
+        tuple(name for name in schedulers if name in policies),
+        tuple(_whole(seed) for seed in _list(config["seeds"])),
+        _whole(config["problems"]),
+        _text(config["split"]),
+        str(recipe["generator"]),
+        _unit(recipe),
+        str(recipe["metric"]),
+        str(recipe["baseline"]),
+    )
+
+
+def in_order(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """Cells by their settings, numbers by size and texts by letters: a store forgets the order they were given in."""
+    return tuple(sorted(cells, key=lambda cell: _order(cell.settings)))
+
+
+def _order(settings: Mapping[str, object]) -> list[tuple[int, float, str]]:
+    numbers = {k: float(v) for k, v in settings.items() if isinstance(v, int | float)}
+    return [(int(key not in numbers), numbers.get(key, 0.0), str(settings[key])) for key in sorted(settings)]
+
+
+def _unit(recipe: Mapping[str, object]) -> str:
+    """The time unit that the graph of a stream names; generated problems are in seconds."""
+    text = str(recipe.get("graph") or "")
+    if not text.startswith("{"):
+        return "" if recipe["generator"] in ("files", "jobshop") else "s"
+    try:
+        unit = json.loads(text).get("time_unit", "s")
+    except ValueError:
+        return ""
+    return unit if isinstance(unit, str) else ""
+
+
+def _table(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise TypeError
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list) or not value:
+        raise TypeError
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
