@@ -23,7 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "catalog": ("plugins", "result", "errors"),
     "offered": ("catalog", "plugins", "errors"),
-    "result": (),
+    "result": ("io",),
     "plugins": ("errors",),
     "model": ("errors",),
     "io": ("model", "plugins", "errors"),

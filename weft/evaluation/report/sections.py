@@ -131,7 +131,7 @@ def _means(swept: Evaluation, metric: str) -> Block:
             means = np.where(is_lawful, [one.mean for one in found], np.inf)
             strong += [(r, c + 1) for c in np.flatnonzero(np.isclose(means, means.min(), rtol=1e-9)).tolist()]
         lines.append([_place(swept, cell), *(with_interval(s) for s in found)])
-    way = "" if metric_of(metric).lower_is_better else ", higher is better"
+    way = ", higher is better" if metric_of(metric).lower_is_better is False else ""
     caption = f"{mean_of(quantity(swept, metric))} with 95 % intervals{way}"
     return _matrix(swept, lines, caption, strong)
 

@@ -19,7 +19,7 @@ from weft.model.graph import Floats
 Verdict = Literal["better", "worse", "not distinguishable"]
 
 
-TOO_FEW = "the samples are too few for tests corrected for all comparisons"
+TOO_FEW = "the samples are too few for the paired tests"
 _DECIMALS = 12
 """Log-ratios are rounded to this many decimals, so that 9/10 and 18/20 tie."""
 

@@ -19,7 +19,8 @@ class Metric:
     words: str
     """What a person calls it."""
     unit: str = ""
-    lower_is_better: bool = True
+    lower_is_better: bool | None = True
+    """None: neither way is."""
 
 
 METRICS = {
@@ -28,15 +29,15 @@ METRICS = {
         Metric("makespan", "makespan", TIME),
         Metric("slr", "makespan over the critical path"),
         Metric("speedup", "speed-up over one device", lower_is_better=False),
-        Metric("utilisation", "utilisation", lower_is_better=False),
+        Metric("utilisation", "utilisation", lower_is_better=None),
         Metric("mean_jct", "mean job time", TIME),
         Metric("gap_percent", "distance above the lower bound", "%"),
-        Metric("lower_bound", "lower bound", TIME, lower_is_better=False),
+        Metric("lower_bound", "lower bound", TIME, None),
         Metric("copies", "copies of tasks"),
         Metric("p99_jct", "99th percentile of the job time", TIME),
-        Metric("batch_fill", "batch fill", lower_is_better=False),
+        Metric("batch_fill", "batch fill", lower_is_better=None),
         Metric("expired", "expired jobs"),
-        Metric("best_known", "best known makespan", TIME),
+        Metric("best_known", "best known makespan", TIME, None),
     )
 }
 PLANS = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "copies")
