@@ -72,7 +72,7 @@ def test_evaluate_takes_planners_that_are_objects_or_classes(tmp_path: Path):
     assert [row.scheduler for row in found.rows] == ["heft", "chain"] * 2
     assert found.rows[0].trace == found.rows[1].trace
     assert weft.evaluate("workflows", ["heft", Chain], **asked).rows == found.rows
-    code = found.config["scenario"]["code"]  # type: ignore[index]
+    code = found.asked.recipe["code"]  # type: ignore[union-attr]
     assert len(code["chain"]) == 64
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.figures.sweeps import COLOURS, MARKS, save
+from weft.evaluation.figures.sweeps import COLOURS, comparison_line, save
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.adaptation import Adaptation, adaptations
 from weft.evaluation.sweep.claims import Group, Table, shown_name
@@ -70,15 +70,9 @@ def _relative_line(
 ) -> bool:
     """One scheduler with its intervals; returns whether some of it lies above the axis."""
     points = [point.comparison for point in table.points(name, group)]
-    y = np.array([[p.percent, p.low_percent, p.high_percent] for p in points])  # (num_cells, 3)
     spread = 0.02 * (k - (len(found.schedulers) - 1) / 2.0)
-    x = np.array([_place(cell, setting, n, spread) for n, cell in enumerate(found.cells)])
-    axes.errorbar(
-        x, y[:, 0], yerr=np.abs(y[:, 1:] - y[:, :1]).T, color=COLOURS[k % len(COLOURS)],
-        marker=MARKS[k % len(MARKS)], markersize=4.5, linewidth=1.4 if setting else 0.0,
-        linestyle="--" if k >= len(COLOURS) else "-", elinewidth=0.9, capsize=2.0, label=shown_name(name),
-    )  # fmt: skip
-    is_cut = bool((y[:, 0] > HIGHEST).any())
+    x = [_place(cell, setting, n, spread) for n, cell in enumerate(found.cells)]
+    is_cut = bool((comparison_line(axes, x, points, name, k, bool(setting)) > HIGHEST).any())
     if is_cut:
         axes.set_ylim(top=HIGHEST)
     return is_cut

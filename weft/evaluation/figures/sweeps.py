@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 from weft.errors import InputError
 from weft.evaluation.figures.gantt import check_path
 from weft.evaluation.statistics import Comparison
+from weft.evaluation.sweep.claims import shown_name
 from weft.evaluation.sweep.evaluation import Evaluation
+from weft.model.graph import Floats
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 """Okabe and Ito's palette: told apart with any colour vision."""
@@ -66,19 +69,19 @@ def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: 
             points.append((place, found.against[cell.label, name]))
     if not points:
         return
-    x = np.array([place for place, _ in points])
-    y = np.array([[p.percent, p.low_percent, p.high_percent] for _, p in points])
+    comparison_line(axes, [place for place, _ in points], [one for _, one in points], name, k, bool(setting))
+
+
+def comparison_line(
+    axes: Any, x: Sequence[float], found: Sequence[Comparison], name: str, k: int, is_joined: bool
+) -> Floats:
+    """Comparisons of one scheduler with their intervals; returns the percentages."""
+    y = np.array([[one.percent, one.low_percent, one.high_percent] for one in found])  # (num_points, 3)
+    is_far = k >= len(COLOURS)
     axes.errorbar(
-        x,
-        y[:, 0],
-        yerr=np.abs(y[:, 1:] - y[:, :1]).T,
-        color=COLOURS[k % len(COLOURS)],
-        marker=MARKS[k % len(MARKS)],
-        markersize=4.5,
-        linewidth=1.4 if setting else 0.0,
-        linestyle="--" if k >= len(COLOURS) else "-",
-        markerfacecolor="white" if k >= len(COLOURS) else None,
-        elinewidth=0.9,
-        capsize=2.0,
-        label=Path(name).name if "/" in name else name,
-    )
+        x, y[:, 0], yerr=np.abs(y[:, 1:] - y[:, :1]).T, color=COLOURS[k % len(COLOURS)],
+        marker=MARKS[k % len(MARKS)], markersize=4.5, linewidth=1.4 if is_joined else 0.0,
+        linestyle="--" if is_far else "-", markerfacecolor="white" if is_far else None,
+        elinewidth=0.9, capsize=2.0, label=shown_name(name),
+    )  # fmt: skip
+    return y[:, 0]

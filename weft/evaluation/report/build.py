@@ -196,7 +196,7 @@ def _about(swept: Evaluation, chosen: str, options: Options, notice: Notice) -> 
     found: list[Section | None] = [results(swept), more_figures(swept), profiles(swept), utilisation(swept)]
     if options.has_charts:
         found.append(side_by_side(swept, chosen, options.instance, notice))
-    found.append(lost(swept if options.has_charts else replace(swept, config=None), chosen, notice))
+    found.append(lost(swept if options.has_charts else replace(swept, asked=None), chosen, notice))
     return [section for section in found if section is not None]
 
 

@@ -24,7 +24,7 @@ Notice = Callable[[str], None]
 
 def side_by_side(swept: Evaluation, chosen: str, wanted: str | None, notice: Notice) -> Section | None:
     """One instance under the chosen scheduler and its closest rivals: the one wanted, if it is here."""
-    if swept.config is None:
+    if swept.asked is None:
         return None
     named = None if wanted is None else find_instance(swept, wanted)
     cell, sample = named or _typical(swept, chosen)
@@ -55,7 +55,7 @@ def _typical(swept: Evaluation, chosen: str) -> tuple[str, Sample]:
 
 def check_instance(sweeps: Sequence[Evaluation], wanted: str | None) -> None:
     """Refuse an instance that no sweep has."""
-    kept = [swept for swept in sweeps if swept.config is not None]
+    kept = [swept for swept in sweeps if swept.asked is not None]
     if wanted is None or not kept or any(find_instance(swept, wanted) for swept in kept):
         return
     first = kept[0].cells[0].label
@@ -127,7 +127,7 @@ def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
         f"by {words(swept.metric)}; it loses on {len(beaten)} of {len(found)}."
     )
     blocks: list[Block] = [Table(headers, rows, (2, 3, 5, 6), caption)]
-    if swept.config is not None:
+    if swept.asked is not None:
         for loss in beaten[:MOST_DRAWN]:
             notice(f"drawing {swept.title}: {_where(loss.cell, loss.sample)}")
             blocks += _drawn(swept, loss.cell, loss.sample, (chosen, loss.rival), "loss")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from weft.evaluation.figures.gantt import labels, pack
 from weft.evaluation.report.blocks import Gantt, Panel
 from weft.evaluation.sweep.batches import Trace, record
 from weft.evaluation.sweep.checking import trace_hash
-from weft.evaluation.sweep.config_form import MANY_STREAMS
+from weft.evaluation.sweep.config_form import QUEUES
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
 from weft.evaluation.sweep.queue_runs import Outcome, workload_seed
@@ -25,8 +25,6 @@ from weft.scenarios import Recipe, Scenario
 from weft.sim.queues.layout import kind_names
 from weft.sim.tasks.replay import replayed
 
-QUEUES = ("stream", MANY_STREAMS)
-"""Generators of streams whose tasks wait in queues by kind."""
 MOST_JOBS = 120
 """Jobs of a stream in one chart; a stream of ten thousand is a wall of bars."""
 
@@ -36,26 +34,25 @@ class Instance:
     """One sample of a sweep, ready to be run again."""
 
     scenario: Scenario
+    split: str
     index: int
     sample: Sample
+    effort: int | None
 
 
 def instance(swept: Evaluation, cell: str, sample: Sample) -> Instance:
     """Find a sample again; an error says what is missing."""
-    config = swept.config
-    if config is None:
+    asked = swept.asked
+    if asked is None:
         raise InputError("only the instances of a sweep can be made again", file=swept.source)
-    recipe_form, split = config["scenario"], str(config["split"])
-    assert isinstance(recipe_form, Mapping)
-    is_file = recipe_form["generator"] == "files"
-    recipe = Recipe.from_dict(recipe_form, (sample.problem,) if is_file else ())
+    is_file, effort = asked.generator == "files", asked.config.get("effort")
+    recipe = Recipe.from_dict(asked.recipe, (sample.problem,) if is_file else ())
     settings = next(one.settings for one in swept.cells if one.label == cell)
     values = tuple((s.name, s.check(settings.get(s.name, s.default))) for s in recipe.settings)
     chosen = Scenario(recipe, values, cell)
-    count = 1 if is_file else int(str(config["problems"]))
-    for index in range(count):
-        if chosen.problem_name(split, index) == sample.problem:
-            return Instance(chosen, index, sample)
+    for index in range(1 if is_file else asked.num_problems):
+        if chosen.problem_name(asked.split, index) == sample.problem:
+            return Instance(chosen, asked.split, index, sample, effort if isinstance(effort, int) else None)
     raise InputError(f"no problem {sample.problem!r} in this scenario", file=swept.source)
 
 
@@ -76,9 +73,8 @@ def draw(
         return _stream_gantt(swept, made, schedulers, where, at)
     if swept.is_stream:
         raise InputError("streams of different workflows are not drawn", file=swept.source)
-    split = str((swept.config or {})["split"])
-    problem = made.scenario.problem(split, made.index)
-    plans = [_plan(swept, problem, made, name) for name in schedulers]
+    problem = made.scenario.problem(made.split, made.index)
+    plans = [_plan(problem, made, name) for name in schedulers]
     kinds = tuple(dict.fromkeys(kind for plan in plans for kind in labels(plan)[0]))
     panels = [
         _plan_panel(swept.shown(name), plan, kinds) for name, plan in zip(schedulers, plans, strict=True)
@@ -104,11 +100,8 @@ def _has_trace(swept: Evaluation, cell: str, sample: Sample, scheduler: str, tra
 # -- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(swept: Evaluation, problem: Problem, made: Instance, scheduler: str) -> Schedule:
-    effort = (swept.config or {}).get("effort")
-    found = catalog.schedule(
-        problem, scheduler, seed=made.sample.seed, effort=effort if isinstance(effort, int) else None
-    ).schedule
+def _plan(problem: Problem, made: Instance, scheduler: str) -> Schedule:
+    found = catalog.schedule(problem, scheduler, seed=made.sample.seed, effort=made.effort).schedule
     if problem.noise > 0:
         return replayed(found, realise(found.problem, noise_seed(made.sample.problem, made.sample.seed)))
     return found
@@ -149,8 +142,7 @@ def _sizes(plan: Schedule, rows: Ints) -> Ints:
 
 
 def _stream_gantt(swept: Evaluation, made: Instance, schedulers: Sequence[str], where: str, at: str) -> Gantt:
-    split = str((swept.config or {})["split"])
-    case = made.scenario.stream(split, made.index)
+    case = made.scenario.stream(made.split, made.index)
     seed = workload_seed(made.scenario.recipe.seed, made.sample.problem, made.sample.seed)
     found = [record(name, case, seed) for name in schedulers]
     arrival = np.sort(case.arrivals.draw(seed))

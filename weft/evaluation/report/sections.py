@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,14 +61,22 @@ def _axes(swept: Evaluation, y_label: str, **more: Any) -> Axes:
     return Axes(swept.setting, y_label, x_ticks=shown, is_log=is_log, **more)
 
 
+def _lines(
+    swept: Evaluation, names: Sequence[str], at: Callable[[str, str], Sequence[float]]
+) -> list[Series]:
+    """One line per scheduler over the swept setting: values, or values with both ends of their intervals."""
+    drawn = []
+    for name in names:
+        y, *ends = np.array([at(cell.label, name) for cell in swept.cells]).T
+        low, high = ends or (None, None)
+        drawn.append(Series(swept.shown(name), _places(swept), y, low, high, swept.schedulers.index(name)))
+    return drawn
+
+
 def _curve(swept: Evaluation) -> Figure:
     """Every scheduler against the baseline, in percent."""
-    series = []
-    for look, name in enumerate(swept.schedulers):
-        if name != swept.baseline:
-            found = [swept.against.get((cell.label, name)) for cell in swept.cells]
-            columns = np.array([_triple(one) for one in found]).T
-            series.append(Series(swept.shown(name), _places(swept), columns[0], columns[1], columns[2], look))
+    others = [name for name in swept.schedulers if name != swept.baseline]
+    series = _lines(swept, others, lambda *place: _triple(swept.against.get(place)))
     base = swept.shown(swept.baseline)
     axes = _axes(swept, f"{words(swept.metric)} against {base} (%)", zero=f"{base} (baseline)")
     caption = (
@@ -109,16 +117,15 @@ def _dots(swept: Evaluation) -> list[Block]:
 
 
 def _absolute(swept: Evaluation, metric: str) -> Figure:
-    series = []
-    for look, name in enumerate(swept.schedulers):
-        found = [swept.sum_up(metric, cell.label, name) for cell in swept.cells]
-        y = np.array([one.mean for one in found])
-        low = np.array([one.mean if one.low is None else one.low for one in found])
-        high = np.array([one.mean if one.high is None else one.high for one in found])
-        series.append(Series(swept.shown(name), _places(swept), y, low, high, look))
+    series = _lines(swept, swept.schedulers, lambda *place: _ends(swept.sum_up(metric, *place)))
     drawn = line_chart(series, _axes(swept, quantity(swept, metric)))
     text = f"{mean_of(words(metric))} with 95 % intervals ({_per_cell(swept)})."
     return Figure(drawn, text, f"{words(metric)} over {swept.setting}")
+
+
+def _ends(found: Summary) -> list[float]:
+    """The mean and its interval; of a single sample no width."""
+    return [found.mean if one is None else one for one in (found.mean, found.low, found.high)]
 
 
 def _means(swept: Evaluation, metric: str) -> Block:
@@ -254,15 +261,8 @@ def _small(swept: Evaluation, uses: Uses, names: list[str], shown: list[int], wh
     """One small drawing per device, over the swept setting."""
     drawn = []
     for d in shown:
-        series = [
-            Series(
-                swept.shown(name),
-                _places(swept),
-                np.array([100.0 * getattr(uses[cell.label, name][d], what) for cell in swept.cells]),
-                look=look,
-            )
-            for look, name in enumerate(swept.schedulers)
-        ]
+        shares = {place: (100.0 * getattr(found[d], what),) for place, found in uses.items()}
+        series = _lines(swept, swept.schedulers, lambda *place, own=shares: own[place])
         size = {"width": _SMALL[0], "height": _SMALL[1]}
         axes = _axes(swept, f"{names[d]} (%)", **size, y_range=(0.0, 104.0), has_legend=False)
         drawn.append(line_chart(series, axes))
@@ -302,15 +302,7 @@ def _use_table(swept: Evaluation, uses: Uses, names: list[str]) -> Table:
 def _overall_use(swept: Evaluation) -> Section | None:
     if "utilisation" not in swept.metrics or not swept.setting:
         return None
-    series = [
-        Series(
-            swept.shown(name),
-            _places(swept),
-            np.array([100.0 * swept.sum_up("utilisation", cell.label, name).mean for cell in swept.cells]),
-            look=look,
-        )
-        for look, name in enumerate(swept.schedulers)
-    ]
+    series = _lines(swept, swept.schedulers, lambda *at: (100.0 * swept.sum_up("utilisation", *at).mean,))
     axes = _axes(swept, "utilisation (%)", y_range=(0.0, 104.0))
     text = "Mean share of the time a device runs something, from the first start to the last end."
     return Section(f"{swept.title}: devices", (Figure(line_chart(series, axes), text, text),))

@@ -91,7 +91,6 @@ def _of_rows(
         has_seed_samples=has_seed_samples,
         learned=asked.learned,
         asked=asked,
-        config=config,
     )
 
 

@@ -54,15 +54,7 @@ class Point:
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form."""
-        one = self.comparison
-        return {
-            "cell": self.cell,
-            "reference": self.reference,
-            "percent": one.percent,
-            "low_percent": one.low_percent,
-            "high_percent": one.high_percent,
-            "verdict": one.verdict,
-        }
+        return {"cell": self.cell, "reference": self.reference, **_figures(self.comparison)}
 
 
 @dataclass(frozen=True)
@@ -107,10 +99,8 @@ class Claim:
             "about": self.about,
             "scheduler": self.scheduler,
             "reference": self.reference,
-            "percent": self.overall.percent,
-            "low_percent": self.overall.low_percent,
-            "high_percent": self.overall.high_percent,
-            "verdict": self.overall.verdict,
+            "num_runs": self.num_runs,
+            **_figures(self.overall),
             "better_cells_percent": 100.0 * self.num_better / len(self.points),
             "points": [point.to_dict() for point in self.points],
             "text": self.text,
@@ -213,6 +203,10 @@ def shown_name(name: str) -> str:
 def in_words(name: str, num_runs: int) -> str:
     """The same, with the number of training seeds it stands for."""
     return f"{shown_name(name)} ({num_runs} training seeds)" if num_runs > 1 else shown_name(name)
+
+
+def _figures(found: Comparison) -> dict[str, object]:
+    return {name: getattr(found, name) for name in ("percent", "low_percent", "high_percent", "verdict")}
 
 
 def _signed(percent: float) -> str:

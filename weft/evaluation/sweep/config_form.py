@@ -31,8 +31,9 @@ class Cell:
 class Asked:
     """Who was asked for, on what."""
 
-    name: str
-    """Of the scenario."""
+    config: Config
+    recipe: Mapping[str, object]
+    """Of the scenario, as in its JSON."""
     cells: tuple[Cell, ...]
     schedulers: tuple[str, ...]
     learned: tuple[str, ...]
@@ -40,11 +41,28 @@ class Asked:
     seeds: tuple[int, ...]
     num_problems: int
     split: str
-    generator: str
-    unit: str
-    """Of times; empty where it is not known."""
-    _metric: str
-    _baseline: str
+
+    @property
+    def name(self) -> str:
+        """Of the scenario."""
+        return str(self.recipe["name"])
+
+    @property
+    def generator(self) -> str:
+        """What makes the problems."""
+        return str(self.recipe["generator"])
+
+    @property
+    def unit(self) -> str:
+        """Of times; empty where it is not known. Generated problems are in seconds."""
+        text = str(self.recipe.get("graph") or "")
+        if not text.startswith("{"):
+            return "" if self.generator in ("files", "jobshop") else "s"
+        try:
+            unit = json.loads(text).get("time_unit", "s")
+        except ValueError:
+            return ""
+        return unit if isinstance(unit, str) else ""
 
     @property
     def num_rows(self) -> int:
@@ -53,11 +71,11 @@ class Asked:
 
     def metric(self, is_stream: bool) -> str:
         """The cost that decides, as in :attr:`weft.scenarios.Scenario.metric`."""
-        return JOB_TIME if is_stream and self.generator not in QUEUES else self._metric
+        return JOB_TIME if is_stream and self.generator not in QUEUES else str(self.recipe["metric"])
 
     def baseline(self, is_stream: bool) -> str:
         """The scenario's own, as in :attr:`weft.scenarios.Scenario.baseline`."""
-        return STREAM_BASELINE if is_stream and self.generator not in QUEUES else self._baseline
+        return STREAM_BASELINE if is_stream and self.generator not in QUEUES else str(self.recipe["baseline"])
 
     def has_seed_samples(self, is_stream: bool) -> bool:
         """Whether every seed is a workload, and so a sample, of its own."""
@@ -73,23 +91,20 @@ def read_config(config: Config, source: str) -> Asked:
 
 
 def _asked(config: Config) -> Asked:
-    recipe = _table(config["scenario"])
-    for setting in map(_table, recipe["settings"] if isinstance(recipe["settings"], list) else [None]):
+    recipe = table(config["scenario"])
+    for setting in map(table, recipe["settings"] if isinstance(recipe["settings"], list) else [None]):
         _ = setting["name"], setting["default"]
     schedulers = tuple(str(name) for name in _list(config["schedulers"]))
-    policies = _table(recipe.get("policies", {}))
+    policies = table(recipe.get("policies", {}))
     return Asked(
-        str(recipe["name"]),
-        tuple(Cell(label, _table(values)) for label, values in _table(config["cells"]).items()),
+        config,
+        {**recipe, **{key: recipe[key] for key in ("name", "generator", "metric", "baseline")}},
+        tuple(Cell(label, table(values)) for label, values in table(config["cells"]).items()),
         schedulers,
         tuple(name for name in schedulers if name in policies),
         tuple(_whole(seed) for seed in _list(config["seeds"])),
         _whole(config["problems"]),
         _text(config["split"]),
-        str(recipe["generator"]),
-        _unit(recipe),
-        str(recipe["metric"]),
-        str(recipe["baseline"]),
     )
 
 
@@ -103,19 +118,8 @@ def _order(settings: Mapping[str, object]) -> list[tuple[int, float, str]]:
     return [(int(key not in numbers), numbers.get(key, 0.0), str(settings[key])) for key in sorted(settings)]
 
 
-def _unit(recipe: Mapping[str, object]) -> str:
-    """The time unit that the graph of a stream names; generated problems are in seconds."""
-    text = str(recipe.get("graph") or "")
-    if not text.startswith("{"):
-        return "" if recipe["generator"] in ("files", "jobshop") else "s"
-    try:
-        unit = json.loads(text).get("time_unit", "s")
-    except ValueError:
-        return ""
-    return unit if isinstance(unit, str) else ""
-
-
-def _table(value: object) -> Mapping[str, object]:
+def table(value: object) -> Mapping[str, object]:
+    """A table of a configuration."""
     if not isinstance(value, Mapping):
         raise TypeError
     return value

@@ -27,7 +27,7 @@ from weft.evaluation.sweep.config_form import Asked, Cell
 from weft.evaluation.sweep.envelope import Envelope, envelopes
 from weft.evaluation.sweep.metrics import metric as metric_of
 from weft.evaluation.sweep.pairing import Pairs, Sample
-from weft.evaluation.sweep.store import Config, Key, Row
+from weft.evaluation.sweep.store import Key, Row
 from weft.io.verb_documents import document
 from weft.model.graph import Floats
 
@@ -70,12 +70,7 @@ class Against:
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form."""
-        head = {
-            "cell": self.cell,
-            "scheduler": self.scheduler,
-            "baseline": self.baseline,
-            "metric": self.metric,
-        }
+        head = {name: value for name, value in vars(self).items() if name != "comparison"}
         return head | self.comparison.to_dict() | {"text": str(self)}
 
 
@@ -107,9 +102,7 @@ class Evaluation:
     learned: tuple[str, ...] = ()
     """Schedulers that are policies."""
     asked: Asked | None = None
-    """What the sweep was asked; None of documents."""
-    config: Config | None = None
-    """The whole configuration; None where instances cannot be made again."""
+    """What the sweep was asked; None where instances cannot be made again."""
     runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Scheduler -> the training runs it is the mean of, where it stands for several."""
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
