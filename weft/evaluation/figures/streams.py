@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.figures.sweeps import COLOURS, comparison_line, save
+from weft.evaluation.figures.gantt import save
+from weft.evaluation.figures.sweeps import COLOURS, comparison_line
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.adaptation import Adaptation, adaptations
 from weft.evaluation.sweep.claims import Group, Table, shown_name

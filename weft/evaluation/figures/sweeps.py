@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError
-from weft.evaluation.figures.gantt import check_path
+from weft.evaluation.figures.gantt import check_path, save
 from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.claims import shown_name
 from weft.evaluation.sweep.evaluation import Evaluation
@@ -43,20 +42,7 @@ def draw(found: Evaluation, path: str | Path) -> None:
     if not setting:
         axes.set_xticks([])
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    save(figure, Path(path))
-
-
-def save(figure: Any, path: Path) -> Path:
-    """Write a figure, the same bytes for the same figure; returns its path."""
-    import matplotlib
-
-    stamp = {"Date": None} if path.suffix.lower() == ".svg" else None
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "weft"}):
-            figure.savefig(path, metadata=stamp)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
-    return path
+    save(figure, path)
 
 
 def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: int) -> None:

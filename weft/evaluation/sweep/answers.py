@@ -27,16 +27,9 @@ def evaluate(
     progress: Progress | None = None,
     members: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Evaluation:
-    """Run what is left of a sweep and sum up all of it.
+    """Run what is left of a sweep and sum up all of it; parameters are those of ``weft.evaluate``.
 
-    Parameters
-    ----------
-    baseline
-        Whom the others are compared with; by default the scenario's, if it takes part.
-    out
-        Folder in which the rows are kept, and found again if the sweep was stopped.
-    members
-        Folder of runs that differ in their training seed -> their names among the schedulers.
+    ``members`` are folders of runs that differ in their training seed -> their names among the schedulers.
     """
     chosen = choose_baseline(baseline, sweep.cells[0].baseline, sweep.schedulers)
     with open_sweep(out, sweep.config) as store:

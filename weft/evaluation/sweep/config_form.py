@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from weft.errors import InputError
 from weft.evaluation.sweep.store import Config
 from weft.scenarios.recipes import STREAM_BASELINE
 
+T = TypeVar("T")
 MANY_STREAMS = "random-stream"
 """The generator of streams whose problems differ: these are the samples, not their seeds."""
 STREAM = "stream"
@@ -94,7 +96,7 @@ def _asked(config: Config) -> Asked:
     recipe = table(config["scenario"])
     for setting in map(table, recipe["settings"] if isinstance(recipe["settings"], list) else [None]):
         _ = setting["name"], setting["default"]
-    schedulers = tuple(str(name) for name in _list(config["schedulers"]))
+    schedulers = tuple(str(name) for name in _of(list, config["schedulers"]))
     policies = table(recipe.get("policies", {}))
     return Asked(
         config,
@@ -102,9 +104,9 @@ def _asked(config: Config) -> Asked:
         tuple(Cell(label, table(values)) for label, values in table(config["cells"]).items()),
         schedulers,
         tuple(name for name in schedulers if name in policies),
-        tuple(_whole(seed) for seed in _list(config["seeds"])),
-        _whole(config["problems"]),
-        _text(config["split"]),
+        tuple(_of(int, seed) for seed in _of(list, config["seeds"])),
+        _of(int, config["problems"]),
+        _of(str, config["split"]),
     )
 
 
@@ -125,19 +127,7 @@ def table(value: object) -> Mapping[str, object]:
     return value
 
 
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list) or not value:
-        raise TypeError
-    return value
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
+def _of(kind: type[T], value: object) -> T:
+    if not isinstance(value, kind) or value == []:
         raise TypeError
     return value
