@@ -651,3 +651,13 @@ def test_statistics_load_neither_scipy_nor_numba() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_comparison_says_why_nothing_is_distinguishable() -> None:
+    few = compare_paired([9.0, 9.1, 9.2], [10.0, 10.1, 10.2])
+    assert (few.wins, few.is_short_of_samples) == (3, True)
+    assert few.doubt == " (the samples are too few for the paired tests)"
+    wide = compare_paired([9.0, 5.0, 9.9], [10.0, 10.0, 10.0])
+    assert wide.doubt == " (the interval includes 0)"
+    clear = compare_paired(np.linspace(9.0, 9.5, 20), np.linspace(10.0, 10.5, 20))
+    assert (clear.verdict, clear.doubt) == ("better", "")

@@ -12,6 +12,7 @@ import weft
 from weft import scenarios
 from weft.cli import main
 from weft.errors import InputError
+from weft.evaluation.sweep.answers import read_evaluation
 from weft.schedulers.dispatchers.python_view import Device, DispatchView, ReadyTask
 
 SMALL = {"tasks": 12}
@@ -93,3 +94,14 @@ def test_evaluate_refuses_objects_it_cannot_tell_apart_or_send():
         weft.evaluate("workflows", [Chain(), Chain()], settings=SMALL)
     with pytest.raises(InputError, match="workers: expected 1 with schedulers that are objects, got 2"):
         weft.evaluate("workflows", [Chain()], settings=SMALL, workers=2)
+
+
+def test_evaluate_judges_a_scenario_by_its_own_metric(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(scenarios.recipe_text("workflows").replace('"makespan"', '"weighted_jct"'), "utf-8")
+    found = weft.evaluate(path, ["heft", "random"], settings=SMALL, problems=2, out=tmp_path / "sweep")
+    assert found.metric == "weighted_jct"
+    assert found.rows[0].to_dict()["weighted_jct"] == found.rows[0]["weighted_jct"] > 0.0
+    again = read_evaluation(tmp_path / "sweep")
+    assert (again.metric, again.summary, again.against) == (found.metric, found.summary, found.against)
+    assert (again.rows_hash, again.seconds) == (found.rows_hash, found.seconds)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
+from weft.model.problem import METRICS
 from weft.plugins import SCENARIOS, offers, refuse_code
 from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, late, own_generator
 from weft.scenarios.settings import Setting, did_you_mean
@@ -26,8 +27,6 @@ REFERENCES = ("heft", "peft", "deft", "min-min")
 STREAM_REFERENCES = ("fifo", "eft", "srw", "heft-job", "priced")
 """Schedulers that streams of workflows are evaluated with unless others are named."""
 STREAM_BASELINE = "srw"
-METRICS = ("makespan", "mean_jct", "slr")
-"""What a scenario may minimise."""
 
 Document = Mapping[str, Any]
 

@@ -69,10 +69,14 @@ def _of_rows(
     present = tuple(cell for cell in cells if pairs.samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
+    metric = asked.metric(is_stream)
+    if metric not in pairs.metrics:
+        known = ", ".join(pairs.metrics)
+        raise InputError(f"expected one of {known} of such rows, got {metric!r}", file=source, field="metric")
     return Evaluation(
         title=asked.name,
         source=source,
-        metric=asked.metric(is_stream),
+        metric=metric,
         baseline=choose_baseline(baseline, asked.baseline(is_stream), asked.schedulers),
         schedulers=asked.schedulers,
         cells=present,

@@ -257,7 +257,8 @@ class Evaluation:
     @property
     def has_too_few_samples(self) -> bool:
         """Whether an interval of the deciding metric, which is never below 0, reaches below it."""
-        return any(s.low is not None and s.low < 0.0 for s in self.summary if s.metric == self.metric)
+        places = [(cell.label, name) for cell in self.cells for name in self.schedulers]
+        return any((self.sum_up(self.metric, *place).low or 0.0) < 0.0 for place in places)
 
     def seconds_of(self, cell: str, scheduler: str) -> float:
         """Median planning time."""
