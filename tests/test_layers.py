@@ -24,7 +24,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tables": ("errors",),
     "catalog": ("kinds", "plugins", "result", "errors"),
     "offered": ("catalog", "plugins", "errors"),
-    "result": (),
+    "result": ("io",),
     "kinds": (),
     "plugins": ("errors",),
     "model": ("errors",),

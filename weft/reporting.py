@@ -79,7 +79,7 @@ def report(
     with around("reading"):
         several = [sources] if isinstance(sources, str | Path) else sources
         found = reports.gather(several, baseline, _recipe_of)
-    _check_subject(subject, [name for frame in found.frames for name in frame.schedulers])
+    _check_subject(subject, [name for swept in found.sweeps for name in swept.schedulers])
     with around(f"writing {out}"):
         made = reports.build(found, chosen, on_notice)
         return Reported(tuple(reports.write(made, path)), tuple(made.headline))

@@ -58,7 +58,7 @@ def report(
     }
     told: dict[str, Any] = {"command": _command(sources, asked, charts, out), "around": output.progress}
     told["on_notice"] = lambda line: output.note(f"weft: {output.safe(line)}")
-    with opt.named("out", "subject"):
+    with opt.named("out", "subject", "baseline"):
         found = run(sources, out, **asked, charts=charts, **told)
     if as_json:
         output.emit(found.to_dict())

@@ -46,10 +46,18 @@ class Generator:
     usual: tuple[Setting, ...] = ()
     """Settings that recipes need not describe."""
 
-    def kind_of(self, settings: Mapping[str, Value]) -> Kind:
+    def kind_of(self, settings: Mapping[str, object]) -> Kind:
         """What schedulers act on under these settings."""
-        is_dispatched = self.may_dispatch and (bool(settings["load"]) or settings.get("run") == DISPATCH)
-        return TASKS if is_dispatched else self.kind
+        is_dispatched = self.may_dispatch and settings.get("run") == DISPATCH
+        return TASKS if is_dispatched or self.is_arriving(settings) else self.kind
+
+    def is_arriving(self, settings: Mapping[str, object]) -> bool:
+        """Whether jobs are drawn and keep arriving at the rate of a load."""
+        return self.may_dispatch and bool(settings.get("load"))
+
+    def has_seed_samples(self, settings: Mapping[str, object]) -> bool:
+        """Whether every seed is a workload of its own under these settings."""
+        return self.seeds_are_samples or self.is_arriving(settings)
 
 
 RUNS = ("plan", DISPATCH)

@@ -19,13 +19,12 @@ from weft.errors import InputError
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
 from weft.kinds import PROBLEMS, TASKS, Kind
+from weft.model.problem import METRICS
 from weft.plugins import SCENARIOS, offers, refuse_code
 from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, own_generator
 from weft.scenarios.settings import Setting, did_you_mean
 
 SCHEMA = "weft/scenario/1"
-METRICS = ("makespan", "mean_jct", "slr")
-"""What a scenario may minimise."""
 
 Document = Mapping[str, Any]
 
@@ -99,6 +98,7 @@ class Recipe:
             "name": self.name,
             "summary": self.summary,
             "generator": self.generator,
+            "kind": self.kind.name,
             "metric": self.metric,
             "copies": self.copies,
             "problems": self.problems,

@@ -64,14 +64,13 @@ class Scenario:
     def seeds_are_samples(self) -> bool:
         """Whether every seed is a workload of its own; else seeds of one problem are averaged."""
         known = GENERATORS.get(self.recipe.generator)
-        if known is None:
-            return self.kind is TASKS
-        return known.seeds_are_samples or self.is_arriving
+        return self.kind is TASKS if known is None else known.has_seed_samples(self.settings)
 
     @property
     def is_arriving(self) -> bool:
         """Whether jobs are drawn and keep arriving at the rate of a load."""
-        return self.own is None and self.kind is TASKS and self.number("load") > 0
+        known = GENERATORS.get(self.recipe.generator)
+        return known is not None and known.is_arriving(self.settings)
 
     @property
     def schedulers(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.errors import InputError
 from weft.evaluation.curves import Curve
-from weft.evaluation.figures.gantt import check_path
+from weft.evaluation.figures.gantt import check_path, save
 from weft.evaluation.figures.sweeps import COLOURS
 
 PANELS = (
@@ -28,7 +28,6 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
     """Write the figure; the suffix (.png or .svg) says the format. Bands span the training seeds."""
     check_path(Path(path), "--plot", "learning curves")
     panels = _panels(curves)
-    import matplotlib
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.5, 4.2), dpi=150, layout="constrained")
@@ -43,12 +42,7 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
             _mark_zero(axes)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    stamp = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "weft"}):
-            figure.savefig(path, metadata=stamp)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    save(figure, path)
 
 
 def _panels(curves: Sequence[Curve]) -> tuple[tuple[str, str, str], ...]:

@@ -142,7 +142,7 @@ class Looked:
 
 def bench(
     name: str,
-    scheduler: Scheduler = None,
+    scheduler: Scheduler | None = None,
     *,
     data: str | Path | None = None,
     instances: Sequence[str] = (),

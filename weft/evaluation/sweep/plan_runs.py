@@ -83,23 +83,27 @@ def _noisy_row(unit: Unit, key: Key, plan: Schedule, is_checked: bool) -> Row:
 
 def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | None) -> Row:
     cell, problem, seed, scheduler = key
+    metric = unit.scenario.metric
     return Row(
         scenario=unit.scenario.name,
         cell=cell,
         problem=problem,
         seed=seed,
         scheduler=scheduler,
-        makespan=plan.makespan,
-        slr=plan.slr,
-        speedup=plan.speedup,
-        utilisation=plan.utilisation,
-        mean_jct=plan.mean_jct,
-        gap_percent=plan.gap_percent,
-        lower_bound=plan.bound.value,
-        copies=plan.num_copies,
+        metrics={
+            "makespan": plan.makespan,
+            "slr": plan.slr,
+            "speedup": plan.speedup,
+            "utilisation": plan.utilisation,
+            "mean_jct": plan.mean_jct,
+            "gap_percent": plan.gap_percent,
+            "copies": plan.num_copies,
+            metric: getattr(plan, metric),
+        },
         valid=fault is None if is_checked else None,
         fault=fault,
         trace=trace_hash(plan),
+        more={"lower_bound": plan.bound.value},
     )
 
 
