@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST = 1.0 / 3.0, 2.5
 """Sizes of the workflows of a stream, as multiples of ``tasks``: log-uniform in between."""
 FEWEST = 8
-"""Every shape can be made of so many tasks."""
+"""Every shape can be made of this many tasks."""
 SCALE = 0.5
 """Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
 STREAM_OF_JOBS = 11
@@ -50,7 +50,7 @@ def workflow_stream(chosen: Scenario, split: str, index: int, seed: int) -> Prob
     """Different workflows that keep arriving, at a rate that gives the load.
 
     Load is arrival rate x priced work / devices: at 1 the cluster is just able to follow. The work
-    is that of the very workflows that arrive.
+    is that of the workflows that actually arrive.
     """
     if not chosen.is_job_stream:
         raise InputError("a stream of workflows needs a load above 0", field="settings.load")

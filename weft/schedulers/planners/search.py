@@ -66,7 +66,6 @@ class Search:
         self.note = ""
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why no planner can act on the problem."""
         return refuse_unplannable(problem)
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
