@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.io.files import read_cluster
-from weft.io.plain_clusters import cluster_of
+from weft.io.simple_clusters import cluster_of
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster
 from weft.model.generate import generate
