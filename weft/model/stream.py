@@ -59,7 +59,7 @@ class Drift:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamCase:
+class StreamProblem:
     """A stream to dispatch: the problem of one job, how jobs arrive, and the rules of the game."""
 
     problem: Problem

@@ -17,12 +17,12 @@ import numpy as np
 
 from weft.errors import InputError, WeftError
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.scenarios.generators import GENERATORS, OwnGenerator, own_generator
 from weft.scenarios.recipes import STREAM_BASELINE, STREAM_REFERENCES, Recipe, read_recipe
 from weft.scenarios.settings import Setting, Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
-from weft.scenarios.streams import stream_case
+from weft.scenarios.streams import described_stream
 from weft.scenarios.tpch import tpch_names
 from weft.scenarios.workflows import workflow_stream
 
@@ -134,10 +134,10 @@ class Scenario:
         drawn = int(np.random.SeedSequence([self.generator_seed(split, index), seed]).generate_state(1)[0])
         return self.own.make(self.settings, drawn).replaced(name=self.problem_name(split, index))
 
-    def stream(self, split: str, index: int) -> StreamCase:
+    def stream(self, split: str, index: int) -> StreamProblem:
         """The stream of jobs at this index of a split."""
         with self._located():
-            return stream_case(self, split, index)
+            return described_stream(self, split, index)
 
     @contextmanager
     def _located(self) -> Iterator[None]:

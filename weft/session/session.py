@@ -14,7 +14,7 @@ from typing import Any
 from weft import catalog
 from weft.errors import InputError
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.policies.learned import Learned
 from weft.session.choose_view import Scheduler, view_of
 from weft.session.jobs import Jobs
@@ -52,7 +52,7 @@ class Session:
 
     def __init__(
         self,
-        problem: Problem | StreamCase,
+        problem: Problem | StreamProblem,
         scheduler: str | Scheduler | Any = "fifo",
         *,
         seed: int = 0,
@@ -62,7 +62,7 @@ class Session:
     ) -> None:
         refuse_arguments(problem, scheduler, seed)
         refuse_limits(max_attempts=max_attempts, max_losses=max_losses)
-        case, problem = (problem, problem.problem) if isinstance(problem, StreamCase) else (None, problem)
+        case, problem = (problem, problem.problem) if isinstance(problem, StreamProblem) else (None, problem)
         chooser = catalog.scheduler_for(scheduler, problem)
         if case is not None:
             rules = rules or rules_of(case, chooser.sight if isinstance(chooser, Learned) else None)
@@ -358,7 +358,7 @@ class Session:
     @classmethod
     def restore(
         cls,
-        problem: Problem | StreamCase,
+        problem: Problem | StreamProblem,
         snapshot: Mapping[str, Any],
         *,
         scheduler: str | Scheduler | Any | None = None,

@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.errors import InputError
 from weft.policies.sight import read_sight
-from weft.scenarios import StreamCase, scenario
+from weft.scenarios import StreamProblem, scenario
 from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.observation import Sight
 from weft.training.ppo.config import PPOConfig
@@ -73,7 +73,7 @@ class Recipe:
         """Whether the probability of the varied branch is drawn anew for every episode."""
         return self.p_c in (UNIFORM, TRAILING)
 
-    def case(self, split: str, p_c: float | None = None, **changes: object) -> StreamCase:
+    def case(self, split: str, p_c: float | None = None, **changes: object) -> StreamProblem:
         """The stream of a split, at this probability, else at the recipe's own or any where it is drawn."""
         own = DRAWN_BASE if self.is_drawn else self.p_c
         settings = {**self.settings, **changes, "p_c": own if p_c is None else p_c}

@@ -25,7 +25,7 @@ from weft.evaluation.sweep.stream_bounds import least_job_times, taken_edges
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.model.stream_oracle import validate_stream
 from weft.model.stream_record import StreamRecord
 from weft.model.validate import validate
@@ -276,7 +276,7 @@ def measure_stream(unit: Unit) -> list[Measured]:
     return [Measured(_row(unit, name, found, k), seconds, int(found.fallbacks[k])) for k in range(len(seeds))]
 
 
-def play(scheduler: str, case: StreamCase, seeds: Sequence[int], *, records: bool = False) -> Outcome:
+def play(scheduler: str, case: StreamProblem, seeds: Sequence[int], *, records: bool = False) -> Outcome:
     """The streams of these workload seeds under a dispatcher or a policy; see :func:`run_policy`."""
     chosen = chooser(scheduler)
     if isinstance(chosen, Dispatcher):

@@ -19,7 +19,7 @@ from weft.model.graph import Floats, Ints
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.graph.forward import policy_of
 from weft.policies.tensors import Array
-from weft.scenarios import StreamCase
+from weft.scenarios import StreamProblem
 from weft.scenarios.splits import seed_of
 from weft.schedulers.dispatchers.queues import Dispatcher
 from weft.sim.queues.environment import START, QueueEnv, Setup
@@ -76,7 +76,7 @@ class Judge:
     """
 
     def __init__(
-        self, setup: Setup, case_at: Callable[[float], StreamCase], points: Sequence[float], num_seeds: int
+        self, setup: Setup, case_at: Callable[[float], StreamProblem], points: Sequence[float], num_seeds: int
     ) -> None:
         self.points = tuple(points)
         cases = [case_at(p) for p in points]
