@@ -110,8 +110,8 @@ def _part(limit: Limit, share: float) -> Limit:
 
 
 @dataclass
-class _ListSearch:
-    """Priorities and holds for problems without transfers."""
+class _Searcher:
+    """What every search is given, and what it has to say."""
 
     problem: Problem
     decoder: Decoder
@@ -120,6 +120,10 @@ class _ListSearch:
     floor: float
     start: Schedule | None
     note: str = ""
+
+
+class _ListSearch(_Searcher):
+    """Priorities and holds for problems without transfers."""
 
     def run(self) -> Schedule:
         starts = self._starts()
@@ -186,17 +190,8 @@ class _Start:
     duplicate: bool = field(compare=False)
 
 
-@dataclass
-class _DeviceSearch:
+class _DeviceSearch(_Searcher):
     """Priorities, devices and copies for problems with transfers."""
-
-    problem: Problem
-    decoder: Decoder
-    meter: Meter
-    seed: int
-    floor: float
-    start: Schedule | None
-    note: str = ""
 
     def run(self) -> Schedule:
         a = self.decoder.a

@@ -11,7 +11,7 @@ The core, for simulators and sessions alike (all take ``(w, f, s, b, ...)``):
 - ``lose`` and ``join`` a device; ``cancel`` what is reserved and has not started;
 - ``serve_all`` starts what reservations allow now.
 
-Time passes in ``task_time``.
+Time passes in ``clock.py``.
 
 With ``Facts.is_live`` nothing is simulated: set ``now``, call ``finish`` when an end is reported,
 then ``serve_all``; rows whose status has become RUNNING are to be started.
