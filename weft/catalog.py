@@ -177,7 +177,7 @@ def is_weights(name: str) -> bool:
 def planner(name: str | Any) -> Planner:
     """The planner of this name; a TOML file is a mix of rules, weights or a run plan in one shot.
 
-    ``RUN@best+search`` improves the best draw of these weights by search. Anybody's object with ``name``
+    ``RUN@best+search`` improves the best draw of these weights by search. Any object with ``name``
     and ``plan`` will do in place of a name. Code by name (``mine.py:Mine``) is loaded only where the
     command line names it (see ``weft.plugins``).
     """
@@ -227,7 +227,7 @@ def builtin_names() -> frozenset[str]:
 
 
 def _unknown(role: str, name: str, close: list[str]) -> InputError:
-    """The error for a name nobody has; of a run that exists, only what comes after the @ is wrong."""
+    """The error for an unknown name; of a run that exists, only what comes after the @ is wrong."""
     run, _, which = name.removesuffix(SEARCH).rpartition("@")
     if run and os.path.isdir(run):
         return InputError(f"expected {run}@best or {run}@last, got @{which}", field="scheduler")
@@ -248,7 +248,7 @@ def dispatcher(name: str) -> Dispatcher:
 def task_dispatcher(name: str | Any) -> TaskDispatcher:
     """The dispatcher of this name for single tasks; ``plan:NAME`` wraps a planner.
 
-    Anybody's object with ``name`` and ``decide`` will do in place of a name.
+    Any object with ``name`` and ``decide`` will do in place of a name.
     """
     found: TaskDispatcher
     if not isinstance(name, str):
@@ -328,7 +328,7 @@ def chooser(name: str) -> Dispatcher | Learned:
 def scheduler_for(name: str | Any, problem: Problem) -> Dispatcher | Learned | TaskDispatcher:
     """The policy of this name, or the dispatcher of this name in the view the problem needs.
 
-    An object stands for itself; anybody's with ``name`` and ``decide`` acts on single tasks.
+    An object stands for itself; any other with ``name`` and ``decide`` acts on single tasks.
     """
     if not isinstance(name, str):
         found: Dispatcher | Learned | TaskDispatcher = name
@@ -349,7 +349,7 @@ def schedule(
     Parameters
     ----------
     scheduler
-        Name of a planner, weights, a mix, or anybody's object with ``name`` and ``plan``.
+        Name of a planner, weights, a mix, or any object with ``name`` and ``plan``.
     budget
         Wall seconds for planners that search; the result is then not repeatable.
     effort

@@ -1,4 +1,4 @@
-"""Folders of training runs as anybody reads them: where their files are, and the rows of ``metrics.jsonl``."""
+"""Folders of training runs as any part reads them: where their files are, and the rows of ``metrics.jsonl``."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Scenario:
 
     @property
     def usual_problems(self) -> int:
-        """How many problems an evaluation takes unless told otherwise; seeds make the streams."""
+        """How many problems an evaluation takes unless set otherwise; seeds make the streams."""
         return 1 if self.is_job_stream else self.recipe.problems
 
     @property
@@ -202,7 +202,7 @@ class Scenario:
 
 
 def scenario(name_or_path: str | Path | Any, **settings: object) -> Scenario:
-    """The scenario of a built-in recipe, a TOML file or anybody's generator, with some settings changed."""
+    """The scenario of a built-in recipe, a TOML file or another generator, with some settings changed."""
     cells = sweep(name_or_path, settings)
     if len(cells) > 1:
         raise _swept(cells, str(name_or_path))

@@ -24,7 +24,7 @@ from weft.training.ppo.validation import Judge, Validation
 SCHEMA = "weft/training/1"
 UNIFORM, TRAILING = "uniform", "trailing"
 DRAWN_BASE = 0.5
-"""What stands for a probability that is drawn anew for every episode, whatever a scenario file sweeps."""
+"""What stands for a probability that is drawn for every episode, whatever a scenario file sweeps."""
 _ALIASES = {"num_tf": "oldest"}
 """Names that the study has for what is seen."""
 _TABLES = ("settings", "sight", "config", "validation")
@@ -54,7 +54,7 @@ class Recipe:
     settings: Mapping[str, object]
     """Settings of the scenario."""
     p_c: float | str
-    """Probability of the varied branch; or drawn anew for every episode, ``uniform``, or ``trailing``:
+    """Probability of the varied branch; or drawn for every episode, ``uniform``, or ``trailing``:
     more often where the policy trails the rules."""
     reward: str
     waits: bool
@@ -70,7 +70,7 @@ class Recipe:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the probability of the varied branch is drawn anew for every episode."""
+        """Whether the probability of the varied branch is drawn for every episode."""
         return self.p_c in (UNIFORM, TRAILING)
 
     def case(self, split: str, p_c: float | None = None, **changes: object) -> StreamProblem:

@@ -90,7 +90,7 @@ def test_frame_compares_nobody_who_broke_a_rule():
 def test_headline_without_anybody_lawful_names_no_winner():
     rows = [replace(row, valid=False) for row in example_rows(("fifo", "ppo"), (0.0,), 2, clear)]
     frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 2), rows)
-    assert headline(frame, "ppo")[-1] == "conditional: nobody wins, every scheduler broke a rule."
+    assert headline(frame, "ppo")[-1] == "conditional: no scheduler wins, every one broke a rule."
 
 
 def test_headline_explains_an_interval_that_leaves_out_zero():

@@ -120,7 +120,7 @@ def _absolute(frame: Frame, metric: str) -> Figure:
 
 
 def _means(frame: Frame, metric: str) -> Block:
-    """Means with intervals, a line per cell; the best lawful one of each line stands out."""
+    """Means with intervals, a line per cell; the best valid one of each line stands out."""
     lines, strong = [], []
     is_lawful = np.isin(frame.schedulers, frame.lawful)
     for r, cell in enumerate(frame.cells):

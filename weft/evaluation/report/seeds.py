@@ -19,7 +19,7 @@ def together(frame: Frame, apart: Sequence[str | None] = ()) -> Frame:
     Parameters
     ----------
     apart
-        Schedulers somebody asked for by name: their folders are left as they are.
+        Schedulers that were asked for by name: their folders are left as they are.
     """
     folders: dict[str, list[str]] = {}
     for name in frame.learned:

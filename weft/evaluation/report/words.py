@@ -107,7 +107,7 @@ def headline(frame: Frame, chosen: str) -> list[str]:
     """The findings in a few sentences, each of which the statistics carry."""
     lines = [f"{frame.title}: {frame.shown(name)} {breach}." for name, breach in frame.breaches.items()]
     if len(frame.breaches) == len(frame.schedulers):
-        return [*lines, f"{frame.title}: nobody wins, every scheduler broke a rule.", *_unfinished(frame)]
+        return [*lines, f"{frame.title}: no scheduler wins, every one broke a rule.", *_unfinished(frame)]
     place = standing(frame)
     lines.append(_first(frame, place))
     if len(frame.cells) > 1:

@@ -269,7 +269,7 @@ def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[
 def compare(sweep: Sweep, rows: Sequence[Row], metric: str, baseline: str) -> tuple[Against, ...]:
     """Every other scheduler against the baseline, cell by cell; none with a single sample.
 
-    Those that broke a rule are left out; if the baseline did, there is nobody to compare with.
+    Those that broke a rule are left out; if the baseline did, there is nothing to compare with.
     """
     lawful = _lawful(sweep, rows)
     if sweep.num_samples < 2 or len(lawful) < 2 or baseline not in lawful:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from weft.evaluation.sweep.runner import Unit
 
 FIRST_ROOM = 1024
-"""Room for so many jobs at once; four times as much whenever that is too little."""
+"""Room for this many jobs at once; four times as much whenever that is too little."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ _KEY = ("cell", "problem", "seed", "scheduler")
 
 @dataclass(frozen=True)
 class Row:
-    """One scheduler on one problem with one seed; nothing here depends on the machine's mood."""
+    """One scheduler on one problem with one seed; nothing here depends on how busy the machine is."""
 
     scenario: str
     cell: str
@@ -186,7 +186,7 @@ def open_sweep(folder: str | Path | None, config: Config) -> Iterator[Store]:
 
 @contextmanager
 def read_sweep(folder: str | Path) -> Iterator[Store]:
-    """The store of a sweep to read from, whether or not somebody still writes to it."""
+    """The store of a sweep to read from, even while it is being written."""
     path = Path(folder) / DATABASE
     if not path.is_file():
         raise InputError(f"expected a sweep folder with {DATABASE}", file=str(folder))

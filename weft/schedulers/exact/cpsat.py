@@ -83,7 +83,7 @@ def refuse_solver() -> str | None:
 
 
 class Program:
-    """The CP-SAT model of a ticked: an optional interval per (task, pool), a lag per edge."""
+    """The CP-SAT model of a problem in ticks: an optional interval per (task, pool), a lag per edge."""
 
     def __init__(self, ticked: TickProblem) -> None:
         self.ticked, self.cp = ticked, load_solver()

@@ -281,7 +281,7 @@ class QueueEnv:
         self.reset(seed)
 
     def reset(self, seed: int | Ints | None) -> None:
-        """Start every environment anew; with staggering, first episodes have different lengths.
+        """Restart every environment; with staggering, first episodes have different lengths.
 
         A number seeds them all, and each draws its own episodes; an array gives each the seed it
         would have alone; None goes on to the next episode of each.

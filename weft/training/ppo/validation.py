@@ -31,7 +31,7 @@ from weft.training.run.folder import Learner
 from weft.training.run.metrics import Metric
 
 EASE = 2.0
-"""A point where the policy does better by so many percent is drawn e times less often."""
+"""A point where the policy does better by this many percent is drawn e times less often."""
 LEVELS = 32
 """Steps of the law from which a trailing policy's probabilities are drawn."""
 
