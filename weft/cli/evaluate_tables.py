@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from weft.cli import output
+from weft.kinds import PROBLEMS
 
 if TYPE_CHECKING:
     from weft.evaluation.statistics import Comparison
@@ -70,8 +71,8 @@ def show_cell(found: Evaluation, cell: str) -> None:
     summary = {(s.scheduler, s.metric): s for s in found.summary if s.cell == cell}
     verdicts = {a.scheduler: a.comparison for a in found.comparisons if a.cell == cell}
     best = min((summary[name, found.metric].mean for name in found.lawful), default=math.nan)
-    columns = _STREAM_COLUMNS if found.sweep.is_stream else _COLUMNS
-    took = "ran in" if found.sweep.is_stream else "planned in"
+    columns = _COLUMNS if found.sweep.kind is PROBLEMS else _STREAM_COLUMNS
+    took = found.sweep.kind.took
     mean = found.metric if found.metric.startswith("mean_") else f"mean {found.metric}"
     numeric = (mean, "interval", *columns, took)
     headers = ["", "scheduler", *numeric, f"against {found.baseline}"]

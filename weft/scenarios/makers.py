@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.io.files import read_problem
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.problem import Objective, Problem
 from weft.scenarios.streams import drawn_stream, read_template, with_probability
 from weft.scenarios.tpch import tpch_makers, tpch_names
-from weft.scenarios.workflows import posed, read_machines
+from weft.scenarios.workflows import arriving, posed, read_file, read_machines
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
@@ -55,12 +54,9 @@ def random_stream_problem(chosen: Scenario, split: str, index: int) -> Problem:
 
 
 def file_problem(chosen: Scenario, split: str, index: int) -> Problem:
-    """A workflow or problem file."""
-    recipe = chosen.recipe
-    return read_problem(
-        recipe.files[index],
-        read_machines(recipe.cluster) if recipe.cluster else None,
-        ccr=chosen.number("ccr") or None,
-        noise=chosen.number("noise"),
-        copies=recipe.copies,
+    """A workflow or problem file; with a load: the stream of seed 0."""
+    return (
+        arriving(chosen, split, index, 0)
+        if chosen.is_arriving
+        else read_file(chosen, chosen.recipe.files[index])
     )

@@ -14,6 +14,7 @@ from weft.io.files import read_graph
 from weft.io.native import graph_from_document
 from weft.io.sources import inside
 from weft.io.times import read_times
+from weft.kinds import QUEUES
 from weft.model.arrivals import Arrivals
 from weft.model.conditional import SIZES, RandomStream, random_stream
 from weft.model.graph import TaskGraph
@@ -28,7 +29,7 @@ BRANCH = 0
 
 def described_stream(chosen: Scenario, split: str, index: int) -> StreamProblem:
     """The stream at an index of a split; indices differ in what happens, not in the problem."""
-    if not chosen.is_stream:
+    if chosen.kind is not QUEUES:
         raise InputError(f"scenario {chosen.name} is no stream of jobs", field="generator")
     if chosen.recipe.generator == "random-stream":
         return _random_stream(chosen, split, index, str(chosen.settings["arrivals"]))

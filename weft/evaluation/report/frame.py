@@ -19,10 +19,10 @@ from weft.evaluation.report.devices import DeviceUse, device_rows, numbered
 from weft.evaluation.report.pairing import Sample, paired, samples_of, values_of
 from weft.evaluation.statistics import Comparison, compare_crossed, crossed_interval, holm_family
 from weft.evaluation.sweep.breaches import Breach, breaches_of
-from weft.evaluation.sweep.evaluation import METRICS, STREAM_METRICS, Summary, summary_of
+from weft.evaluation.sweep.evaluation import Summary, summary_of
 from weft.evaluation.sweep.store import Config, Row, read_sweep
+from weft.kinds import PROBLEMS, TASKS
 from weft.model.graph import Floats
-from weft.scenarios.recipes import STREAM_BASELINE
 from weft.scenarios.settings import did_you_mean
 
 MANY_STREAMS = "random-stream"
@@ -235,7 +235,7 @@ def frame_of(source: str, config: Config, rows: Sequence[Row], baseline: str | N
     present = tuple(cell for cell in cells if samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
-    metrics = STREAM_METRICS if is_stream else METRICS
+    metrics = (TASKS if is_stream else PROBLEMS).metrics
     frame = Frame(
         title=str(recipe["name"]),
         source=source,
@@ -314,7 +314,7 @@ def _usual_baseline(recipe: Mapping[str, object], config: Config) -> str:
     first = _table(next(iter(_table(config["cells"]).values())))
     load = first.get("load", 0)
     is_job_stream = recipe["generator"] == "workflow" and isinstance(load, int | float) and load > 0
-    return STREAM_BASELINE if is_job_stream else str(recipe["baseline"])
+    return TASKS.baseline if is_job_stream else str(recipe["baseline"])
 
 
 def choose_baseline(wanted: str | None, usual: str, schedulers: Sequence[str]) -> str:

@@ -15,8 +15,8 @@ from weft.evaluation.report.frame import MANY_STREAMS, Frame
 from weft.evaluation.report.pairing import Sample
 from weft.evaluation.sweep.batches import Trace, record
 from weft.evaluation.sweep.checking import trace_hash
+from weft.evaluation.sweep.plan_runs import noise_seed
 from weft.evaluation.sweep.queue_runs import Outcome, workload_seed
-from weft.evaluation.sweep.runner import noise_seed
 from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule

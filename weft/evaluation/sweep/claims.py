@@ -17,6 +17,7 @@ import numpy as np
 from weft.catalog import BASELINES, ENVELOPE, WAITING, chooser
 from weft.evaluation.statistics import Comparison, compare_paired, holm_family
 from weft.evaluation.sweep.evaluation import Evaluation, problem_means
+from weft.kinds import QUEUES
 from weft.model.graph import Floats
 from weft.policies.learned import Learned
 
@@ -117,7 +118,7 @@ class Claim:
 def claims(found: Evaluation) -> tuple[Claim, ...]:
     """All that the rows of a stream of one problem allow to say of its learned policies; with two seeds or more."""
     sweep = found.sweep
-    if not sweep.is_stream or sweep.is_job_stream or not sweep.has_seed_samples or sweep.num_samples < 2:
+    if sweep.kind is not QUEUES or not sweep.has_seed_samples or sweep.num_samples < 2:
         return ()
     table = Table(found)
     learned = {name: one for name in found.lawful if isinstance(one := chooser(name), Learned)}

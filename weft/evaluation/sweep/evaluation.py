@@ -21,16 +21,13 @@ from weft.evaluation.sweep.envelope import Envelope, envelopes
 from weft.evaluation.sweep.runner import Progress, Sweep, run
 from weft.evaluation.sweep.store import Key, Row, open_sweep
 from weft.io.verb_documents import document
+from weft.kinds import QUEUES
 from weft.model.graph import Floats
 from weft.scenarios.settings import did_you_mean
 
 if TYPE_CHECKING:
     from weft.evaluation.sweep.training_seeds import GroupResult
 
-METRICS = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "copies")
-"""Metrics that are summed up."""
-STREAM_METRICS = ("mean_jct", "p99_jct", "utilisation", "batch_fill", "makespan", "expired")
-"""The same for streams of jobs."""
 CONFIDENCE = 0.95
 
 
@@ -197,7 +194,7 @@ def _by_scheduler(fallbacks: Mapping[Key, int]) -> dict[str, int]:
 
 
 def _envelopes(sweep: Sweep, rows: Sequence[Row], metric: str) -> tuple[Envelope, ...]:
-    if not sweep.is_stream or sweep.has_seed_samples:
+    if sweep.kind is not QUEUES or sweep.has_seed_samples:
         return ()
     means, names = problem_means(sweep, rows, metric), _lawful(sweep, rows)
     return tuple(
@@ -228,7 +225,7 @@ def choose_baseline(sweep: Sweep, wanted: str | None) -> str:
 def summarise(sweep: Sweep, rows: Sequence[Row]) -> tuple[Summary, ...]:
     """Mean, standard error and interval of every metric, per cell and scheduler."""
     found = []
-    for metric in STREAM_METRICS if sweep.is_stream else METRICS:
+    for metric in sweep.kind.metrics:
         means = problem_means(sweep, rows, metric)
         for (cell, scheduler), values in means.items():
             found.append(summary_of(cell, scheduler, metric, values))
