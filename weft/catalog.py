@@ -178,7 +178,7 @@ def find(name: str | Any, kind: Kind) -> Any:
 
     A name is one of the tables above, a variant of one (``NAME+wait``, ``plan:NAME``), weights or a run folder, a
     TOML mix of rules, code that the command line names (``mine.py:Mine``, see ``weft.plugins``), or the
-    entry point of a package. Anybody's object with ``plan`` or ``decide`` stands for itself.
+    entry point of a package. Any object with ``plan`` or ``decide`` stands for itself.
     """
     found = _FINDERS[kind.name](name)
     if found is None:
@@ -316,7 +316,7 @@ def builtin_names() -> frozenset[str]:
 
 
 def _refusal(name: str, kind: Kind) -> InputError:
-    """Why a name does not act in a kind of run: what it is, or that nobody has it."""
+    """Why a name does not act in a kind of run: what it is, or that it is unknown."""
     run, _, which = name.removesuffix(SEARCH).rpartition("@")
     if run and os.path.isdir(run) and which not in ("best", "last"):
         return InputError(f"expected {run}@best or {run}@last, got @{which}", field="scheduler")
@@ -370,7 +370,7 @@ def schedule(
     Parameters
     ----------
     scheduler
-        Name of a planner, weights, a mix, or anybody's object with ``name`` and ``plan``.
+        Name of a planner, weights, a mix, or any object with ``name`` and ``plan``.
     budget
         Wall seconds for planners that search; the result is then not repeatable.
     effort

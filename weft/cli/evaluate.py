@@ -76,20 +76,19 @@ def evaluate(
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
-    from weft.evaluation.sweep.request import cells_of, dispatched_if_asked
-    from weft.evaluation.sweep.request import evaluate as run
+    from weft.evaluation.sweep import request
     from weft.scenarios import parse_assignments
 
     names, numbers = opt.scheduler_names(schedulers), range(seed, seed + seeds)
-    given = cells_of(what, parse_assignments(settings or []), cluster)
-    cells = dispatched_if_asked(given, names)
+    given = request.cells_of(what, parse_assignments(settings or []), cluster)
+    cells = request.dispatched_if_asked(given, names)
     if cells != given:
         output.note("weft: tasks are dispatched as jobs are released, not planned: some names only dispatch")
     _check_plot(plot, cells[0])
     which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
     how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
     with _counting("rows") as progress:
-        found = run(cells, names, **which, **how, progress=progress)
+        found = request.evaluate(cells, names, **which, **how, progress=progress)
     _say_fallbacks(found)
     if plot is not None:
         _draw(found, plot)

@@ -259,14 +259,14 @@ def _compare_command(
 def validate(
     file: opt.File,
     schedule: Annotated[
-        Path, typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file, anybody's.")
+        Path, typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file, whoever made it.")
     ],
     cluster: opt.Cluster = None,
     ccr: opt.Ccr = None,
     copies: opt.Copies = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Check anybody's schedule; exit code 1 if it is not valid."""
+    """Check any schedule; exit code 1 if it is not valid."""
     from weft.io.files import read_schedule
     from weft.model.validate import validate as check
 

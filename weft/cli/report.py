@@ -1,4 +1,4 @@
-"""The verb that tells: sweeps, runs and comparisons as one page."""
+"""The verb that reports: sweeps, runs and comparisons as one page."""
 
 from __future__ import annotations
 

@@ -24,6 +24,12 @@ Threads = Annotated[
         "--threads", metavar="N", min=1, help="Threads of a run; default: 1, of one-shot planners all."
     ),
 ]
+Workers = Annotated[
+    int, typer.Option("--workers", metavar="N", min=1, help="Processes: runs at a time, or feeders of one.")
+]
+TensorBoard = Annotated[
+    bool, typer.Option("--tensorboard", help="Write metrics for TensorBoard too, into RUN/tensorboard.")
+]
 
 
 def train(
@@ -38,19 +44,14 @@ def train(
     ] = None,
     seed: opt.Seed = 0,
     seeds: Seeds = None,
-    workers: Annotated[
-        int,
-        typer.Option("--workers", metavar="N", min=1, help="Processes: runs at a time, or feeders of one."),
-    ] = 1,
+    workers: Workers = 1,
     threads: Threads = None,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda.")] = "cpu",
     start: Annotated[
         str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to begin with.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write metrics for TensorBoard too, into RUN/tensorboard.")
-    ] = False,
+    tensorboard: TensorBoard = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and stop.")] = False,
     as_json: opt.Json = False,
 ) -> None:

@@ -1,8 +1,8 @@
 """Learning curves of training runs: what their metrics say, in numbers, in words and as a picture.
 
 A curve is one run, or a folder of runs that differ in their seed. Reads ``metrics.jsonl``, which the
-training wrote; job times are those of the validation streams. Dispatchers are judged after so many samples,
-one-shot planners after so many updates.
+training wrote; job times are those of the validation streams. Dispatchers are judged by samples,
+one-shot planners by updates.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _from_where(curve: Curve, is_so: Bools) -> tuple[int | None, ...]:
 
 @dataclass(frozen=True)
 class Catching:
-    """When a tuned policy equals a specialist: within so many percent of its final job time."""
+    """When a tuned policy equals a specialist: within this many percent of its final job time."""
 
     name: str
     specialist: str

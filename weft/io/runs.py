@@ -1,4 +1,4 @@
-"""Folders of training runs as anybody reads them: where their files are, and what ``config.json`` and ``metrics.jsonl`` say."""
+"""Folders of training runs as any part reads them: where their files are, and what ``config.json`` and ``metrics.jsonl`` say."""
 
 from __future__ import annotations
 

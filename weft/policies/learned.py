@@ -28,7 +28,7 @@ Narrow = Callable[[Bools, int, Ints], None]
 
 
 class Policy(Protocol):
-    """Whatever decides for all environments at once, e.g. ``policies.forward.MlpPolicy``."""
+    """Whatever decides for all environments at once, e.g. ``policies.mlp.forward.MlpPolicy``."""
 
     def decide_batch(
         self,

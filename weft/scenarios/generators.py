@@ -1,6 +1,6 @@
 """Generators: one object says which settings it reads, how it makes a problem and what kind of run that is.
 
-``GENERATORS`` are weft's own, which recipes name. Anybody's object with ``name`` and ``make(settings, seed)``
+``GENERATORS`` are weft's own, which recipes name. Any object with ``name`` and ``make(settings, seed)``
 is a scenario by itself: given in Python, named as code on the command line, or an entry point ``weft.scenarios``.
 """
 

@@ -65,7 +65,7 @@ class Recipe:
     baseline: str = PROBLEMS.baseline
     """The reference scheduler the others are compared with."""
     problems: int = 20
-    """How many problems an evaluation takes unless told otherwise."""
+    """How many problems an evaluation takes unless set otherwise."""
     seed: int = 0
     """Another seed gives other problems from the same distribution."""
     cluster: str = ""
@@ -175,7 +175,7 @@ def is_recipe(document: Document) -> bool:
 
 
 def read_recipe(name_or_path: str | Path | Any) -> Recipe:
-    """A built-in recipe by name, or a user's own: a TOML file, or anybody's generator (an object, code, an entry point)."""
+    """A built-in recipe by name, or a user's own: a TOML file, or another generator (an object, code, an entry point)."""
     own = _own(name_or_path)
     if own is not None:
         return own

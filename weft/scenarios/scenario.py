@@ -18,12 +18,12 @@ import numpy as np
 from weft.errors import InputError, WeftError
 from weft.kinds import TASKS, Kind
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.scenarios.generators import FILE_SETTINGS, GENERATORS, OwnGenerator, own_generator
 from weft.scenarios.recipes import Recipe, read_recipe
 from weft.scenarios.settings import Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
-from weft.scenarios.streams import stream_case
+from weft.scenarios.streams import described_stream
 from weft.scenarios.tpch import tpch_names
 from weft.scenarios.workflows import arriving
 
@@ -150,10 +150,10 @@ class Scenario:
         drawn = int(np.random.SeedSequence([self.generator_seed(split, index), seed]).generate_state(1)[0])
         return self.own.make(self.settings, drawn).replaced(name=self.problem_name(split, index))
 
-    def stream(self, split: str, index: int) -> StreamCase:
+    def stream(self, split: str, index: int) -> StreamProblem:
         """The stream of jobs at this index of a split."""
         with self._located():
-            return stream_case(self, split, index)
+            return described_stream(self, split, index)
 
     @contextmanager
     def _located(self) -> Iterator[None]:
@@ -218,7 +218,7 @@ class Scenario:
 
 
 def scenario(name_or_path: str | Path | Any, **settings: object) -> Scenario:
-    """The scenario of a built-in recipe, a TOML file or anybody's generator, with some settings changed."""
+    """The scenario of a built-in recipe, a TOML file or another generator, with some settings changed."""
     cells = sweep(name_or_path, settings)
     if len(cells) > 1:
         raise _swept(cells, str(name_or_path))

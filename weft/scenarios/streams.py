@@ -18,7 +18,7 @@ from weft.kinds import QUEUES
 from weft.model.arrivals import Arrivals
 from weft.model.conditional import SIZES, RandomStream, random_stream
 from weft.model.graph import TaskGraph
-from weft.model.stream import Drift, StreamCase
+from weft.model.stream import Drift, StreamProblem
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
@@ -27,14 +27,14 @@ BRANCH = 0
 """The branch group that a setting varies, of a task that may have several."""
 
 
-def stream_case(chosen: Scenario, split: str, index: int) -> StreamCase:
+def described_stream(chosen: Scenario, split: str, index: int) -> StreamProblem:
     """The stream at an index of a split; indices differ in what happens, not in the problem."""
     if chosen.kind is not QUEUES:
         raise InputError(f"scenario {chosen.name} is no stream of jobs", field="generator")
     if chosen.recipe.generator == "random-stream":
-        return _random_case(chosen, split, index, str(chosen.settings["arrivals"]))
+        return _random_stream(chosen, split, index, str(chosen.settings["arrivals"]))
     branch = str(chosen.settings["branch"])
-    return StreamCase(
+    return StreamProblem(
         chosen.problem(split, index),
         _arrivals(chosen),
         chosen.number("expiry") or float("inf"),
@@ -69,12 +69,12 @@ def _drift(chosen: Scenario) -> Drift:
     )
 
 
-def _random_case(chosen: Scenario, split: str, index: int, law: str) -> StreamCase:
+def _random_stream(chosen: Scenario, split: str, index: int, law: str) -> StreamProblem:
     """A stream whose problem and gaps both are drawn; waiting is free, and no job expires."""
     gap = drawn_stream(chosen, split, index).gap
     arrivals = Arrivals(law, chosen.whole("jobs"), gap, gap / 2 if law == "normal" else 0.0)
     forget = chosen.number("forget")
-    return StreamCase(chosen.problem(split, index), arrivals, float("inf"), 0.0, forget, False, None)
+    return StreamProblem(chosen.problem(split, index), arrivals, float("inf"), 0.0, forget, False, None)
 
 
 def drawn_stream(chosen: Scenario, split: str, index: int) -> RandomStream:

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.io.files import read_cluster, read_problem
-from weft.io.plain_clusters import cluster_of
+from weft.io.simple_clusters import cluster_of
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster
 from weft.model.generate import generate
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST = 1.0 / 3.0, 2.5
 """Sizes of the workflows of a stream, as multiples of ``tasks``: log-uniform in between."""
 FEWEST = 8
-"""Every shape can be made of so many tasks."""
+"""Every shape can be made of this many tasks."""
 SCALE = 0.5
 """Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
 STREAM_OF_JOBS = 11

@@ -18,7 +18,7 @@ class Run:
     """1 for the first."""
     is_started: bool = False
     is_counted: bool = False
-    """Whether its branches were told at the start."""
+    """Whether its branches were reported at the start."""
     is_dropped: bool = False
     """Whether its job has failed meanwhile."""
 

@@ -1,6 +1,6 @@
 """One object, events in, decisions out: the same for simulators, executors and services.
 
-A session knows the problem and what it is told, never what will happen: the world outside runs the
+A session knows the problem and what is reported, never what will happen: the world outside runs the
 tasks and says how they end. Every event is checked before anything changes, so that after an error
 the session is as it was. What a decision is, is the business of the view below.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from weft import catalog
 from weft.errors import InputError
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.policies.learned import Learned
 from weft.session.choose_view import Scheduler, view_of
 from weft.session.jobs import Jobs
@@ -31,7 +31,7 @@ MAX_ATTEMPTS, MAX_LOSSES = 3, 5
 
 
 class Session:
-    """Jobs of one problem under one scheduler, told event by event.
+    """Jobs of one problem under one scheduler; events are reported one by one.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Session:
         One job that keeps arriving, or several that arrive once each; or a scenario's stream.
     scheduler
         Name of a dispatcher or policy, weights file, run folder, ``plan:PLANNER``, or the object:
-        weft's, or anybody's with ``name`` and ``decide``.
+        weft's, or any object with ``name`` and ``decide``.
     seed
         For schedulers that draw.
     rules
@@ -47,12 +47,12 @@ class Session:
     max_attempts
         A job fails when one of its tasks has failed so often. Lost devices do not count.
     max_losses
-        A job fails when one of its tasks was running on so many devices, one after another, that were lost.
+        A job fails when one of its tasks was running on this many devices, one after another, that were lost.
     """
 
     def __init__(
         self,
-        problem: Problem | StreamCase,
+        problem: Problem | StreamProblem,
         scheduler: str | Scheduler | Any = "fifo",
         *,
         seed: int = 0,
@@ -62,7 +62,7 @@ class Session:
     ) -> None:
         refuse_arguments(problem, scheduler, seed)
         refuse_limits(max_attempts=max_attempts, max_losses=max_losses)
-        case, problem = (problem, problem.problem) if isinstance(problem, StreamCase) else (None, problem)
+        case, problem = (problem, problem.problem) if isinstance(problem, StreamProblem) else (None, problem)
         chooser = catalog.scheduler_for(scheduler, problem)
         if case is not None:
             rules = rules or rules_of(case, chooser.sight if isinstance(chooser, Learned) else None)
@@ -180,7 +180,7 @@ class Session:
             self._view.drop(item)
 
     def vacated(self, job: Name, task: Name, device: Name, time: float) -> None:
-        """The device of a started task can take other work, though the end was not told yet."""
+        """The device of a started task can take other work, though the end was not reported yet."""
         _, run = self._find_started("vacated", job, task, device, time, None)
         if not self._view.can_vacate:
             raise InputError("expected the end: devices are shared task by task here", field="vacated.task")
@@ -358,7 +358,7 @@ class Session:
     @classmethod
     def restore(
         cls,
-        problem: Problem | StreamCase,
+        problem: Problem | StreamProblem,
         snapshot: Mapping[str, Any],
         *,
         scheduler: str | Scheduler | Any | None = None,

@@ -17,7 +17,7 @@ Started = list[tuple[int, list[int]]]
 
 
 class View(Protocol):
-    """Jobs and devices under one scheduler, told event by event."""
+    """Jobs and devices under one scheduler; events are reported one by one."""
 
     lane_device: Ints  # (num_lanes,)
     is_lost: Bools  # (num_lanes,)
@@ -77,7 +77,7 @@ class View(Protocol):
         """What the scheduler starts now."""
 
     def decide_anyhow(self) -> Started:
-        """The first start that is possible, for when the scheduler would wait for ever."""
+        """The first start that is possible, for when the scheduler would wait forever."""
 
     @property
     def has_choice(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.errors import InputError
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 
 MOST_SEED = 2**63 - 1
 
@@ -59,7 +59,7 @@ def check_finite(time: object, field: str) -> None:
 
 def refuse_arguments(problem: object, scheduler: object, seed: object) -> None:
     """What a session is made of, checked before anything is made."""
-    if not isinstance(problem, Problem | StreamCase):
+    if not isinstance(problem, Problem | StreamProblem):
         raise InputError(f"expected a problem or a stream, got {_shown(problem)}", field="problem")
     if scheduler is None or isinstance(scheduler, bool | int | float | bytes | list | tuple | dict):
         raise InputError(f"expected a name or a scheduler, got {_shown(scheduler)}", field="scheduler")

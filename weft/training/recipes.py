@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.errors import InputError
 from weft.policies.sight import read_sight
-from weft.scenarios import StreamCase, scenario
+from weft.scenarios import StreamProblem, scenario
 from weft.scenarios.splits import check_training_seed
 from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.layout import edge_probabilities
@@ -56,7 +56,7 @@ class Recipe:
     narrows: bool = checked(False, FLAG)
     """Whether devices choose one after another, each from what those before it have left."""
     vary: Vary | None = None
-    """Which setting is drawn anew for every episode, unless ``settings`` give it."""
+    """Which setting is drawn for every episode, unless ``settings`` give it."""
     validation: Validation = field(default_factory=Validation)
     problems: int = checked(1, whole(1))
     """How many problems of the scenario's training split a graph net learns on."""
@@ -137,10 +137,10 @@ class Recipe:
 
     @property
     def drawn(self) -> Vary | None:
-        """What is drawn anew for every episode; None: nothing is."""
+        """What is drawn for every episode; None: nothing is."""
         return None if self.vary is None or self.vary.setting in self.settings else self.vary
 
-    def case(self, split: str, value: object = None, **changes: object) -> StreamCase:
+    def case(self, split: str, value: object = None, **changes: object) -> StreamProblem:
         """The stream of a split, with this value of what varies, else the recipe's own or the middle."""
         settings = {**self.settings, **changes}
         if self.vary is not None and (value is not None or self.drawn is not None):

@@ -87,7 +87,7 @@ def test_frame_compares_nobody_who_broke_a_rule():
     assert evaluation_of("sweep", config, rows, "ppo").against == {}
 
 
-def test_headline_without_anybody_lawful_names_no_winner():
+def test_headline_without_a_valid_schedule_names_no_winner():
     rows = [replace(row, valid=False) for row in example_rows(("fifo", "ppo"), (0.0,), 2, clear)]
     frame = evaluation_of("sweep", example_config(("fifo", "ppo"), (0.0,), 2), rows)
     assert headline(frame, "ppo")[-1] == "conditional: nobody wins, every scheduler broke a rule."

@@ -1,4 +1,4 @@
-"""From folders and files to a report: what each is, and in which order it is told."""
+"""From folders and files to a report: what each is, and in which order it is presented."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def _is_at(value: object, wanted: object) -> bool:
 
 
 def _together(num_points: int) -> float:
-    """The confidence of each of so many points at which all of them hold at once (Bonferroni)."""
+    """The confidence of each of this many points at which all of them hold at once (Bonferroni)."""
     return 1.0 - (1.0 - CONFIDENCE) / num_points
 
 
@@ -267,7 +267,7 @@ def _runs(claim: Claim, evidence: Evidence) -> list[TrainingRun]:
 
 
 def minutes_per_samples(claim: Claim, runs: Sequence[TrainingRun]) -> list[Point]:
-    """Minutes of wall time that so many decisions take, at the pace of each run."""
+    """Minutes of wall time that this many decisions take, at the pace of each run."""
     points = []
     for run in runs:
         if run.seconds is not None and run.samples:

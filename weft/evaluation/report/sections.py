@@ -129,13 +129,13 @@ def _ends(found: Summary) -> list[float]:
 
 
 def _means(swept: Evaluation, metric: str) -> Block:
-    """Means with intervals, a line per cell; the best lawful one of each line stands out."""
+    """Means with intervals, a line per cell; the best valid one of each line stands out."""
     lines, strong = [], []
-    is_lawful = np.isin(swept.schedulers, swept.ranked)
+    is_valid = np.isin(swept.schedulers, swept.ranked)
     for r, cell in enumerate(swept.cells):
         found = [swept.sum_up(metric, cell.label, name) for name in swept.schedulers]
         if metric == swept.metric:
-            means = np.where(is_lawful, [one.mean for one in found], np.inf)
+            means = np.where(is_valid, [one.mean for one in found], np.inf)
             strong += [(r, c + 1) for c in np.flatnonzero(np.isclose(means, means.min(), rtol=1e-9)).tolist()]
         lines.append([_place(swept, cell), *(with_interval(s) for s in found)])
     way = ", higher is better" if metric_of(metric).lower_is_better is False else ""

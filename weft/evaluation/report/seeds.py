@@ -16,7 +16,7 @@ def together(swept: Evaluation, apart: Sequence[str | None] = ()) -> Evaluation:
     Parameters
     ----------
     apart
-        Schedulers somebody asked for by name: their folders are left as they are.
+        Schedulers that were asked for by name: their folders are left as they are.
     """
     folders: dict[str, list[str]] = {}
     for name in swept.learned:

@@ -24,7 +24,7 @@ from weft.evaluation.statistics.samples import (
 from weft.model.graph import Floats
 
 FEW = 10
-"""Below so many samples or runs, intervals of medians and the like are as wide as that of the mean."""
+"""Below this many samples or runs, intervals of medians and the like are as wide as that of the mean."""
 _TIE = 1e-9
 """Log-ratios up to this size count as none."""
 
@@ -97,7 +97,7 @@ def _at_least_around(found: Interval, mean: Interval) -> Interval:
 
 
 def _at_least_wilson(found: Interval, n: int, level: float) -> Interval:
-    """Shares in percent; Wilson's score interval of so many samples is sound where all went one way."""
+    """Shares in percent; Wilson's score interval of this many samples is sound where all went one way."""
     z2 = t_quantile(1.0 - level, 1e6) ** 2 / n
     share = found.value / 100.0
     centre = (share + z2 / 2.0) / (1.0 + z2)
@@ -118,7 +118,7 @@ def _cubes(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _drawn_runs(logs: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """The mean over runs drawn anew, (count, num_samples, num_points); a single run is taken as it is."""
+    """The mean over resampled runs, (count, num_samples, num_points); a single run is taken as it is."""
     if len(logs) == 1:
         return logs
     shares = rng.multinomial(len(logs), np.full(len(logs), 1 / len(logs)), count) / len(logs)

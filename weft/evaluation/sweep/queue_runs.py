@@ -25,7 +25,7 @@ from weft.evaluation.sweep.unit import Unit
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.model.stream_oracle import validate_stream
 from weft.model.stream_record import StreamRecord
 from weft.model.validate import validate
@@ -42,7 +42,7 @@ from weft.sim.queues.observation import num_features
 from weft.sim.queues.rules import choose_all, run_episodes
 
 FIRST_ROOM = 1024
-"""Room for so many jobs at once; four times as much whenever that is too little."""
+"""Room for this many jobs at once; four times as much whenever that is too little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,7 @@ class QueueRuns:
         return {"graph": scenario.recipe.graph, "policies": policy_hashes(schedulers)}
 
 
-def play(scheduler: str, case: StreamCase, seeds: Sequence[int], *, records: bool = False) -> Outcome:
+def play(scheduler: str, case: StreamProblem, seeds: Sequence[int], *, records: bool = False) -> Outcome:
     """The streams of these workload seeds under a dispatcher or a policy; see :func:`run_policy`."""
     chosen = chooser(scheduler)
     if isinstance(chosen, Dispatcher):

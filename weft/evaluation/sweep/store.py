@@ -222,7 +222,7 @@ def open_sweep(folder: str | Path | None, config: Config) -> Iterator[Store]:
 
 @contextmanager
 def read_sweep(folder: str | Path) -> Iterator[Store]:
-    """The store of a sweep to read from, whether or not somebody still writes to it."""
+    """The store of a sweep to read from, even while it is being written."""
     path = Path(folder) / DATABASE
     if not path.is_file():
         raise InputError(f"expected a sweep folder with {DATABASE}", file=str(folder))

@@ -66,7 +66,6 @@ class Search:
         self.note = ""
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why no planner can act on the problem."""
         return refuse_unplannable(problem)
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
@@ -111,8 +110,8 @@ def _part(limit: Limit, share: float) -> Limit:
 
 
 @dataclass
-class _ListSearch:
-    """Priorities and holds for problems without transfers."""
+class _Searcher:
+    """What every search is given, and what it has to say."""
 
     problem: Problem
     decoder: Decoder
@@ -121,6 +120,10 @@ class _ListSearch:
     floor: float
     start: Schedule | None
     note: str = ""
+
+
+class _ListSearch(_Searcher):
+    """Priorities and holds for problems without transfers."""
 
     def run(self) -> Schedule:
         starts = self._starts()
@@ -187,17 +190,8 @@ class _Start:
     duplicate: bool = field(compare=False)
 
 
-@dataclass
-class _DeviceSearch:
+class _DeviceSearch(_Searcher):
     """Priorities, devices and copies for problems with transfers."""
-
-    problem: Problem
-    decoder: Decoder
-    meter: Meter
-    seed: int
-    floor: float
-    start: Schedule | None
-    note: str = ""
 
     def run(self) -> Schedule:
         a = self.decoder.a

@@ -25,8 +25,8 @@ class Rules:
     idle_block: float = 0.0
     """How long an idle decision blocks its device; 0: until the next event."""
     forget: float = 0.0
-    """Weight of older outcomes in the running estimate of a branch, per new outcome; 0: as the one who
-    estimates was made, who forgets nothing unless that was said."""
+    """Weight of older outcomes in the running estimate of a branch, per new outcome; 0: the
+    default of the estimator, which forgets nothing unless it was made to."""
     peeks: bool = False
     """Whether the outcome of a branch counts from the start of its task instead of its end."""
     tracked: tuple[str, ...] | None = None
@@ -139,8 +139,8 @@ def _can_run(run: Floats, kind: Ints, num_kinds: int, device_class: Ints) -> np.
 def _choices(graphs: list[TaskGraph], rules: Rules) -> Ints:
     """Number of the tracked branch each edge belongs to, -1 for none.
 
-    Branches are numbered through all graphs, those of one task by their group; jobs of the very same
-    graph share them.
+    Branches are numbered through all graphs, those of one task by their group; jobs of the same
+    graph object share them.
     """
     places: dict[int, int] = {}
     same = [places.setdefault(id(graph), k) for k, graph in enumerate(graphs)]

@@ -7,7 +7,7 @@ For problems in which transfers take no time (job shops, pools, stage graphs). T
 - active (Giffler and Thompson 1960): among the tasks that compete with the one that could
   finish first, the highest priority goes next, even if its device then waits.
 
-With transfers, ``planning.place_all`` decodes a list by earliest finish instead.
+With transfers, ``list_planning.place_all`` decodes a list by earliest finish instead.
 """
 
 from __future__ import annotations

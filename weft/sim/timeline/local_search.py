@@ -54,7 +54,7 @@ def search_lists(
         if value[1] <= floor:
             return k
         share = uniform(state)
-        changes = 1 + np.int64(n * share**SPARSITY)  # mostly few tasks, at times all
+        changes = 1 + np.int64(n * share**SPARSITY)  # mostly few tasks, sometimes all
         step = spread * np.exp(SMALLEST * uniform(state))  # from the spread down to a thousandth
         kind = uniform(state)
         for _ in range(changes):

@@ -47,7 +47,7 @@ class Scores(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What a batch of draws came to; the gradients are (0, 0) where nobody wants them."""
+    """What a batch of draws came to; the gradients are (0, 0) where they are not needed."""
 
     makespan: Floats  # (num_samples,)
     by_logit: Floats  # (num_samples, num_tasks) gradient of the log-probability
@@ -75,7 +75,7 @@ def can_hold(a: Arrays) -> bool:
 
 
 def new_drawn(num_samples: int, num_tasks: int, num_classes: int, *, has_gradients: bool) -> Drawn:
-    """Room for so many draws."""
+    """Buffers for this many draws."""
     rows = num_samples if has_gradients else 0
     return Drawn(
         makespan=np.empty(num_samples),
@@ -188,7 +188,7 @@ def _start_in_turn(
 ) -> int:
     """Walk the sorted tasks and start each that fits; returns the number of events.
 
-    Room only shrinks on the way: whoever did not fit fits no more, so ``walk.fit`` keeps the first place of
+    Room only shrinks on the way: what did not fit cannot fit later, so ``walk.fit`` keeps the first place of
     every group that may still do.
     """
     group, hold_logit, task = scores.group, scores.hold, walk.task

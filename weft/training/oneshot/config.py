@@ -59,7 +59,7 @@ class SampleConfig:
     )
     """The relation of every attention head."""
     types: int = 0
-    """Resources told apart by a one-hot column; 0: by the relation alone."""
+    """Resources distinguished by a one-hot column; 0: by the relation alone."""
     prior: tuple[Mapping[str, float], ...] = ()
     """Per list, weights of features in the logit at the start, 0 where none is given; of no use with other
     weights to begin with, and so is ``hold_start``."""

@@ -17,7 +17,7 @@ from weft.model.graph import Floats, Ints
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.graph.forward import policy_of
 from weft.policies.tensors import Array
-from weft.scenarios import StreamCase
+from weft.scenarios import StreamProblem
 from weft.scenarios.splits import seed_of
 from weft.schedulers.dispatchers.queues import Dispatcher
 from weft.sim.queues.environment import START, QueueEnv, Setup
@@ -30,7 +30,7 @@ from weft.training.run.folder import Learner
 from weft.training.run.metrics import Metric
 
 EASE = 2.0
-"""A point where the policy does better by so many percent is drawn e times less often."""
+"""A point where the policy does better by this many percent is drawn e times less often."""
 LEVELS = 32
 """Steps of the law from which a trailing policy's probabilities are drawn."""
 
@@ -116,7 +116,7 @@ class Judge:
     def __init__(
         self,
         setup: Setup,
-        cases: Sequence[StreamCase],
+        cases: Sequence[StreamProblem],
         points: Sequence[float],
         num_seeds: int,
         compared: Mapping[str, Sequence[str]],
