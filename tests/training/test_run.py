@@ -185,6 +185,13 @@ def test_run_refuses_to_resume_another_configuration(tmp_path: Path):
     assert f"begin a new run with its weights: --from {tmp_path}@last --out NEW" in str(error.value)
 
 
+def test_run_of_an_older_version_is_refused_with_the_reason(tmp_path: Path):
+    walk(tmp_path)
+    other = Spec("walk", {"step": 0.5}, seed=3, recipe={"scenario": "line", "vary": None})
+    with pytest.raises(InputError, match="another version of weft began the run, with other keys: vary"):
+        open_run(tmp_path, other, is_resumed=True).__enter__()
+
+
 def test_run_is_held_by_one_process(tmp_path: Path):
     with (
         open_run(tmp_path, SPEC),
