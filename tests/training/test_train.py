@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft.cli import main
 from weft.errors import InputError
-from weft.training.algorithms import ALGORITHMS
+from weft.training.algorithms import ALGORITHMS, resolved
 from weft.training.recipes import read_recipe, recipe_names
 
 SMALL = {
@@ -62,7 +62,7 @@ def test_dry_run_refuses_the_seeds_a_run_refuses(recipe: str, capsys: pytest.Cap
 def test_every_algorithm_has_recipes_that_read_into_its_config():
     for name, row in ALGORITHMS.items():
         found = [one for one in map(read_recipe, recipe_names()) if one.algorithm == name]
-        assert found and all(isinstance(one.config, row.config_type()) for one in found)
+        assert found and all(isinstance(one.config, resolved(row.config)) for one in found)
 
 
 def test_make_env_is_the_training_stream_of_a_scenario():

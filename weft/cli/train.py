@@ -58,8 +58,9 @@ def train(
     """Train a policy; resumes after an interruption."""
     from weft.scenarios import parse_assignments
     from weft.training.recipes import read_recipe
+    from weft.training.run.once import Reporter
     from weft.training.run.seeds import parse_seeds
-    from weft.training.train import Reporter, folder_of
+    from weft.training.train import folder_of
     from weft.training.train import train as run
 
     chosen = read_recipe(recipe, parse_assignments(settings or []))

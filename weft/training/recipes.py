@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.errors import InputError
+from weft.io.sources import read_bytes
+from weft.io.toml_files import parse_toml
 from weft.policies.sight import read_sight
 from weft.scenarios import StreamProblem, scenario
 from weft.scenarios.splits import check_training_seed
@@ -20,7 +22,7 @@ from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.observation import Sight
 from weft.tables import FLAG, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
-from weft.training.algorithms import Algorithm, TrainingRecipe, algorithm
+from weft.training.algorithms import Algorithm, TrainingRecipe, algorithm, resolved
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.validation import LAWS, Judge, Validation, Vary
 
@@ -41,7 +43,7 @@ TRIALS = 4
 
 @dataclass(frozen=True)
 class Recipe:
-    """A dispatcher's training: which stream, what is seen and rewarded; read by :func:`read_recipe`."""
+    """A dispatcher's :class:`TrainingRecipe`: which stream, what is seen and rewarded."""
 
     unit: ClassVar[str] = "samples"
 
@@ -74,7 +76,6 @@ class Recipe:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Recipe:
-        """The recipe of a document whose keys are known."""
         own = {key: value for key, value in document.items() if key in algorithm(document["algorithm"]).keys}
         if "reward" not in own:
             raise InputError(f"expected one of {', '.join(REWARDS)}", field="reward")
@@ -98,31 +99,25 @@ class Recipe:
 
     @property
     def every(self) -> int:
-        """Updates between checkpoints."""
         return EVERY_MANY if self.has_many else self.validation.every
 
     def check(self, seed: int) -> None:
-        """Refuse whatever a run with this seed would refuse, without training."""
         check_training_seed(seed, max(self.config.num_envs, TRIALS) if self.has_many else 1)
         self.setup()
 
     def progress_in_words(self, row: Row) -> str:
-        """What an update reached."""
         return f"mean reward {row.get('mean_reward'):.5g}"
 
     def validation_in_words(self, row: Row) -> str:
-        """What a row says of validation; empty where nothing was validated."""
         percent = row.get(f"{list(self.compared)[-1]}_percent")
         return f"{percent:+.1f} % against the best rules" if isinstance(percent, float) else ""
 
     def best_in_words(self, outcome: Outcome) -> str:
-        """What the best policy of a run reached in validation; empty where there is none."""
         if outcome.best is None:
             return ""
         return f"best policy {-outcome.best:+.2f} % against the best rules in validation"
 
     def next_command(self, run: str) -> str:
-        """How to compare the policy."""
         rule = list(self.compared.values())[-1][0]
         return f"weft evaluate {self.scenario} -s {run},{rule} --seeds 8"
 
@@ -191,7 +186,6 @@ class Recipe:
         return replace(setup_of(case, self.sight, waits=self.waits), reward=self.reward)
 
     def to_dict(self) -> dict[str, object]:
-        """As plain JSON, for the run's record: what its algorithm knows, with every default."""
         row = algorithm(self.algorithm)
         found = {
             "name": self.name,
@@ -230,21 +224,17 @@ def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -
         document = _extended(read_document(str(name)))
         row = algorithm(document.get("algorithm", "ppo"))
         _check_keys(document, row)
-        return row.read(_with_own_scenario(_changed(document, changes or {}, row), Path(name)))
+        chosen = _with_own_scenario(_changed(document, changes or {}, row), Path(name))
+        made: TrainingRecipe = resolved(row.recipe).read(chosen)
+        return made
     except InputError as error:
         raise error.at(file=_file_of(str(name))) from None
 
 
 def read_document(name: str) -> dict[str, Any]:
     """The table of a built-in recipe or of a TOML file, of whatever algorithm."""
-    file = _file_of(name)
-    try:
-        text = Path(name).read_text(encoding="utf-8") if file else recipe_text(name)
-        return tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the recipe: {error}", file=file) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"not valid TOML: {error}", file=file) from None
+    path = Path(name)
+    return parse_toml(read_bytes(path), path) if _file_of(name) else tomllib.loads(recipe_text(name))
 
 
 def _file_of(name: str) -> str | None:
@@ -285,7 +275,7 @@ def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:
 def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algorithm) -> dict[str, Any]:
     """The document with every change in its place; the scenario itself checks what is left over."""
     tables = {key: dict(document.get(key, {})) for key in row.tables}
-    places = {f.name: "config" for f in fields(row.config_type())}
+    places = {f.name: "config" for f in fields(resolved(row.config))}
     if "sight" in row.tables:
         places |= dict.fromkeys(Sight._fields, "sight")
     found = {"algorithm": "ppo", **document, **tables}

@@ -1,4 +1,4 @@
-"""The parameters of PPO: the tuned ones and those of the paper. Loads no torch."""
+"""The parameters of PPO. Loads no torch."""
 
 from __future__ import annotations
 
@@ -93,20 +93,3 @@ class PPOConfig:
 
 
 TUNED = PPOConfig()
-
-PAPER = PPOConfig(
-    samples=5_000_000,
-    num_envs=200,
-    num_steps=400,
-    minibatch=1000,
-    passes=5,
-    learning_rate=0.005,
-    decay="constant",
-    gamma=0.99,
-    gae_lambda=1.0,
-    clip=0.3,
-    kl_coefficient=0.2,
-    value_limit=10.0,
-    gradient_clip=None,
-)
-"""Debner, Krahn and Hirvisalo's settings, with the defaults of the library they used."""

@@ -16,12 +16,13 @@ from weft.errors import InputError
 from weft.model.graph import Floats, Ints
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.graph.forward import policy_of
+from weft.policies.learned import Policy
 from weft.policies.tensors import Array
 from weft.scenarios import StreamProblem
 from weft.scenarios.splits import seed_of
 from weft.schedulers.dispatchers.queues import Dispatcher
 from weft.sim.queues.environment import START, QueueEnv, Setup
-from weft.sim.queues.kernel import COMPLETED, EXPIRED, SUM_JCT, State
+from weft.sim.queues.kernel import COMPLETED, EXPIRED, SUM_JCT
 from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.rules import choose_all, run_episodes
 from weft.tables import NAMES, Rule, check, checked, number, one_of, whole
@@ -100,6 +101,22 @@ class Validation:
             wanted.refuse(self.values, "validation.values")
 
 
+def play(policy: Policy, env: QueueEnv) -> Floats:
+    """Mean job time (num_envs,) of a policy that always takes its best choice, from here to the end."""
+    ended = np.full(env.num_envs, np.nan)
+    while np.isnan(ended).any():
+        env.step(policy.decide_batch(env.observation, env.mask, None, env.narrow))
+        ended = np.where(np.isnan(ended), env.ended, ended)
+    return ended
+
+
+def play_rule(rule: Dispatcher, env: QueueEnv, seeds: Ints) -> Floats:
+    """The same of a rule."""
+    run_episodes(rule.rule(env.setup.problem, env.stream, seeds), env.stream, env.state, START)
+    ended = env.state.count[:, COMPLETED] + env.state.count[:, EXPIRED]
+    return np.asarray(env.state.total[:, SUM_JCT] / ended, np.float64)
+
+
 class Judge:
     """Streams to play and what the rules make of them.
 
@@ -136,27 +153,17 @@ class Judge:
         self._groups = {key: names for key, names in groups.items() if names}
 
     def job_times(self, weights: Weights, card: Card) -> Floats:
-        """Mean job time (num_points,) of a policy that always takes its best choice."""
-        env, policy = self._env, policy_of(weights, card)
-        narrow = getattr(env, "narrow", None)
         self._begin()
-        ended = np.full(env.num_envs, np.nan)
-        while np.isnan(ended).any():
-            env.step(policy.decide_batch(env.observation, env.mask, None, narrow))
-            ended = np.where(np.isnan(ended), env.ended, ended)
-        return self._means(ended)
+        return self._means(play(policy_of(weights, card), self._env))
 
     def _rule_times(self, rule: Dispatcher) -> Floats:
-        state = self._begin()
-        made = rule.rule(self._env.setup.problem, self._env.stream, self._seeds)
-        run_episodes(made, self._env.stream, state, START)
-        return self._means(state.total[:, SUM_JCT] / (state.count[:, COMPLETED] + state.count[:, EXPIRED]))
+        self._begin()
+        return self._means(play_rule(rule, self._env, self._seeds))
 
-    def _begin(self) -> State:
+    def _begin(self) -> None:
         self._env.reset(self._seeds)
-        state: State = self._env.state
-        state.probability[:] = np.repeat(self.probability, len(self._seeds) // len(self.points), 0)
-        return state
+        repeats = len(self._seeds) // len(self.points)
+        self._env.state.probability[:] = np.repeat(self.probability, repeats, 0)
 
     def _means(self, values: Floats) -> Floats:
         return np.asarray(values.reshape(len(self.points), -1).mean(1), np.float64)
@@ -174,12 +181,10 @@ class Judge:
         return np.asarray(np.min([self.rules[name] for name in names], axis=0), np.float64)
 
     def score(self, times: Floats) -> float:
-        """Percent below the best rules; minus the mean job time where no rule can act."""
         best = self.reference
         return -float(times.mean()) if best is None else -float((100.0 * (times / best - 1.0)).mean())
 
     def figures(self, times: Floats) -> dict[str, Metric]:
-        """The columns of a row: job times, and percent above the best of each group, at each point and on average."""
         row: dict[str, Metric] = {
             f"jct_{p:g}": float(t) for p, t in zip(self.points, times.tolist(), strict=True)
         }
@@ -251,27 +256,22 @@ class Validated:
 
     @property
     def update(self) -> int:
-        """Updates done."""
         return self._learner.update
 
     @property
     def num_updates(self) -> int:
-        """Updates to do in all."""
         return self._learner.num_updates
 
     @property
     def samples(self) -> int:
-        """Decisions collected so far."""
         return self._learner.samples
 
     @property
     def num_samples(self) -> int:
-        """Decisions to collect in all."""
         return self._learner.num_samples
 
     @property
     def score(self) -> float | None:
-        """What the judge says."""
         return self._score
 
     def step(self) -> Mapping[str, Metric]:
@@ -287,17 +287,14 @@ class Validated:
         return {**row, **self._judge.figures(times)}
 
     def state(self) -> dict[str, Array]:
-        """Everything that the next update depends on."""
         return {**self._learner.state(), "score": np.array(np.nan if self._score is None else self._score)}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Put back what :meth:`state` returned."""
         self._learner.restore({name: array for name, array in state.items() if name != "score"})
         score = float(state["score"])
         self._score = None if np.isnan(score) else score
 
     def policy(self) -> tuple[Weights, Card]:
-        """The weights as they are now, and what they are."""
         return self._learner.policy()
 
 
