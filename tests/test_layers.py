@@ -33,7 +33,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sim": ("model", "errors"),
     "schedulers": ("plugins", *BELOW_SCHEDULERS),
     "policies": BELOW_POLICIES,
-    "session": ("catalog", "policies", "scenarios", *BELOW_POLICIES),
+    "session": ("catalog", "policies", "scenarios", "io", *BELOW_POLICIES),
     "training": BELOW_TRAINING,
     "evaluation": BELOW_TRAINING,
     "reporting": ("training", "evaluation", *BELOW_TRAINING),

@@ -74,7 +74,7 @@ class Peeking(FirstFinish):
     """Looks where nobody should: how much is yet to come."""
 
     def decide(self, view: DispatchView) -> list[Any]:
-        for task in view.ready[:: -1 if len(view._problem.jobs) % 2 else 1]:  # noqa: SLF001
+        for task in view.ready[:: -1 if len(view._all_jobs) % 2 else 1]:  # noqa: SLF001
             for device in view.options(task):
                 return [(task, device)]
         return []

@@ -173,7 +173,7 @@ def test_job_fails_with_a_task_that_failed_too_often():
     begin(session, session.decide(0.5), 0.5)
     session.failed("j", "a", "c0-0", 0.7)
     decision = session.decide(0.7)
-    ended = End("j", "failed", 0.7, "task 'a' has failed 2 times")
+    ended = End("j", "failed", 0.7, "task 'a' has failed 2 times", ("a",))
     assert decision == Decision((), (Cancel("j", "e", "c1-0", 1),), (ended,), None)
     session.finished("j", "e", "c1-0", 0.8)
     assert session.decide(0.8) == Decision((), (), (), None)
@@ -217,7 +217,7 @@ def test_job_fails_with_a_task_whose_devices_are_lost_again_and_again():
     running(session)
     assert [lose_and_join(session, "c0-0").starts[0].attempt for _ in range(2)] == [2, 3]
     decision = lose_and_join(session, "c0-0")
-    ended = End("j", "failed", 0.0, "the device of task 'a' was lost 3 times while it ran")
+    ended = End("j", "failed", 0.0, "the device of task 'a' was lost 3 times while it ran", ("a",))
     assert decision == Decision((), (Cancel("j", "e", "c1-0", 1),), (ended,), None)
     session.finished("j", "e", "c1-0", 1.0)
     assert session.num_waiting == 0 and session.decide(1.0) == Decision((), (), (), None)
@@ -410,6 +410,14 @@ def test_whole_number_of_numpy_is_a_time():
 
 def test_session_is_a_public_name():
     assert weft.Session is Session
+
+
+def test_refusal_says_why_queues_cannot_be_used():
+    builder = GraphBuilder("large")
+    builder.task("a", 1.0, kind="a", memory=4.0)
+    cluster = Cluster.uniform([DeviceClass("c", batch=2, slots=2, memory=6.0)], [1])
+    with pytest.raises(UnsupportedError, match=r"class 'c' takes batches: .* may need 8 of its 6 memory"):
+        Session(Problem(builder.build(), cluster), "fifo")
 
 
 # -- any order of events ------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def test_failed_task_is_tried_again_and_its_job_fails_in_the_end():
     assert [start.attempt for start in decision.starts] == [2]
     begin(session, decision, 0.5)
     session.failed("job0", "t0", "cpu-0", 0.6)
-    assert session.decide(0.6).ended == (End("job0", "failed", 0.6, "task 't0' has failed 2 times"),)
+    assert session.decide(0.6).ended == (End("job0", "failed", 0.6, "task 't0' has failed 2 times", ("t0",)),)
     assert session.num_waiting == 0 and not session.is_due
 
 
@@ -115,7 +115,7 @@ def test_job_fails_with_a_task_whose_devices_are_lost_again_and_again(scheduler:
     session.arrived("b", 0.0)
     decision = session.decide(0.0)
     reason = "the device of task 't0' was lost 2 times while it ran"
-    assert decision.ended == (End("a", "failed", 0.0, reason),)
+    assert decision.ended == (End("a", "failed", 0.0, reason, ("t0",)),)
     assert [start.job for start in decision.starts] == ["b"]
 
 

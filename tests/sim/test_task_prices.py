@@ -42,9 +42,14 @@ def test_later_jobs_change_no_price_and_no_work():
 def test_a_session_has_the_prices_of_the_kernel():
     problem = scenario("workflows", load=0.8, jobs=10, tasks=20).dispatched("validation", 0, 2)
     prices, work = priced(problem)
-    live, live_prices, live_work = LivePrices(problem), np.ones_like(prices), np.zeros_like(work)
+    live, live_prices, live_work = (
+        LivePrices(problem.device_counts),
+        np.ones_like(prices),
+        np.zeros_like(work),
+    )
     for j in range(len(problem.jobs)):
-        live.arrive(j, live_prices, j, live_work)
+        tasks = slice(problem.offsets[j], problem.offsets[j + 1])
+        live.arrive(np.array(problem.run_times[tasks]), live_prices, j, live_work[tasks])
     assert live_prices.tobytes() == prices.tobytes()
     assert live_work.tobytes() == work.tobytes()
 

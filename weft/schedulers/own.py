@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import InputError
-from weft.model.problem import Problem, Realisation
+from weft.model.problem import Job, Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.plugins import blamed, made
 from weft.schedulers.base import Limit, Planner, refuse_unplannable
@@ -103,6 +103,7 @@ class Decider:
     def __init__(self, inner: Any, title: str, problem: Problem, seed: int) -> None:
         self._inner, self.title = inner, title
         self._problem, self._seed = problem, seed
+        self.jobs: Sequence[Job] = problem.jobs
 
     def decide(self, w: Tasks, f: Facts, s: TaskState) -> None:
         """Start what the dispatcher starts now: it is asked until it starts nothing or nothing is left.
@@ -111,7 +112,7 @@ class Decider:
         """
         while s.num_ready[ENV] > 0 and s.num_free[ENV] > 0:
             s.count[ENV, NUM_ASKED] += 1
-            view = DispatchView(self._problem, w, f, s, self._seed)
+            view = self._view(w, f, s)
             starts = self._starts(view)
             for start in starts:
                 self._start(view, start)
@@ -121,8 +122,11 @@ class Decider:
 
     def can_start(self, w: Tasks, f: Facts, s: TaskState) -> bool:
         """Whether some ready task could start now."""
-        view = DispatchView(self._problem, w, f, s, self._seed)
+        view = self._view(w, f, s)
         return any(view.options(task) for task in view.ready)
+
+    def _view(self, w: Tasks, f: Facts, s: TaskState) -> DispatchView:
+        return DispatchView(self._problem.cluster, self.jobs, w, f, s, self._seed)
 
     def _starts(self, view: DispatchView) -> list[object]:
         """What the dispatcher returns, if it can be gone through."""

@@ -17,10 +17,15 @@ from weft.sim.queues.layout import Rules
 Scheduler = Dispatcher | Learned | TaskDispatcher
 
 
-def view_of(problem: Problem, rules: Rules, scheduler: Scheduler, seed: int) -> View:
-    """The queue view for rules by kind and policies, the task view for rules by task, plans and others' dispatchers."""
+def view_of(
+    problem: Problem, rules: Rules, scheduler: Scheduler, seed: int, *, has_jobs: bool = True
+) -> View:
+    """The queue view for rules by kind and policies, the task view for rules by task, plans and others' dispatchers.
+
+    Without ``has_jobs`` the problem stands for its cluster alone.
+    """
     if isinstance(scheduler, Dispatcher | Learned):
         return QueueView(problem, rules, scheduler, seed)
     if isinstance(scheduler, RuleDispatcher | PlanDispatcher | OwnDispatcher):
-        return TaskView(problem, scheduler, seed)
+        return TaskView(problem, scheduler, seed, has_jobs=has_jobs)
     raise UnsupportedError(f"{scheduler.name}: sessions take rules, policies and plans", field="scheduler")

@@ -16,7 +16,10 @@ class Run:
     batch: int
     attempt: int
     """1 for the first."""
-    is_started: bool = False
+    start: float | None = None
+    """When it began to run; None: it does not run yet."""
+    vacated: float | None = None
+    """When its lane became free of it, if that was before its end."""
     is_counted: bool = False
     """Whether its branches were reported at the start."""
     is_dropped: bool = False
@@ -45,7 +48,7 @@ class Ledger:
 
     def begin(self, run: Run, time: float) -> float:
         """A task runs; returns how much later than thought its batch began."""
-        run.is_started = True
+        run.start = time
         since = self._since[run.lane]
         if run.batch != self._batch[run.lane] or time <= since:
             return 0.0
@@ -60,11 +63,12 @@ class Ledger:
         self._left[run.lane] -= 1
         return self._left[run.lane] == 0
 
-    def vacate(self, run: Run) -> bool:
+    def vacate(self, run: Run, time: float) -> bool:
         """The lane of a run takes other work; returns whether it was this one's."""
         if run.batch != self._batch[run.lane]:
             return False
         self._batch[run.lane] = -1
+        run.vacated = time
         return True
 
     def lose(self, lanes: Sequence[int]) -> list[tuple[int, Run]]:
@@ -85,7 +89,7 @@ class Ledger:
     def count_loss(self, item: int, run: Run) -> int:
         """A run was on a device that is lost; returns how often its task was running on such a one."""
         tries = self._tried(item, run)
-        tries[2] += run.is_started
+        tries[2] += run.start is not None
         return tries[2]
 
     def _tried(self, item: int, run: Run) -> list[int]:

@@ -42,7 +42,21 @@ class End(NamedTuple):
     outcome: str
     time: float
     reason: str = ""
-    """Which task made the job fail, and how; empty unless it failed."""
+    """Which tasks have failed, and how; empty if none has."""
+    failed: tuple[str, ...] = ()
+    """Tasks that have failed for good."""
+    dropped: tuple[str, ...] = ()
+    """Tasks that never ran because they needed one that failed; only where the rest of a job goes on."""
+
+
+class Reservation(NamedTuple):
+    """This task is bound to this device and will start there, unless plans change."""
+
+    job: Name
+    task: str
+    device: str
+    expected_start: float
+    expected_end: float
 
 
 class Decision(NamedTuple):

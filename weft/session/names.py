@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from itertools import pairwise
+
+import numpy as np
 
 from weft.errors import InputError
 from weft.model.cluster import Cluster
@@ -88,3 +91,27 @@ class TaskNames:
             raise InputError(
                 f"expected which of {', '.join(ways)} follows {self.of_node[node]!r}", field=f"{event}.branch"
             )
+
+
+def descendants(graph: TaskGraph, node: int) -> list[int]:
+    """All tasks that need the result of this one, in order."""
+    found, left = set[int](), [node]
+    while left:
+        new = set(graph.successors(left.pop()).tolist()) - found
+        found |= new
+        left += new
+    return sorted(found)
+
+
+def is_same_graph(one: TaskGraph, other: TaskGraph) -> bool:
+    """Whether two graphs have the same tasks and edges, whatever they are called."""
+    if one is other:
+        return True
+    columns = [f.name for f in fields(TaskGraph) if f.name not in ("name", "metadata")]
+    return all(_is_same(getattr(one, name), getattr(other, name)) for name in columns)
+
+
+def _is_same(one: object, other: object) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+    return one == other

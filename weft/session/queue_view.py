@@ -14,13 +14,15 @@ import numpy as np
 
 from weft.errors import UnsupportedError
 from weft.model.graph import Bools
-from weft.model.problem import Problem
+from weft.model.problem import Job, Problem
 from weft.policies.guard import safe_dispatcher
 from weft.policies.learned import Learned
 from weft.schedulers.dispatchers.queues import Dispatcher, fifo, refuse_stream
 from weft.session.json_arrays import arrayed, fingerprint, plain
 from weft.session.messages import Name
-from weft.session.view import Started
+from weft.session.names import descendants, is_same_graph
+from weft.session.queue_room import with_longer_queues, with_twice_the_jobs, with_twice_the_slots
+from weft.session.view import Coming, Reserved, Started
 from weft.sim.jit import announce
 from weft.sim.queues.environment import Narrowing
 from weft.sim.queues.kernel import EXPIRED, IN_SYSTEM, LAST_DONE, LAST_KIND, NEXT_JOB, NOW, State
@@ -89,9 +91,22 @@ class QueueView:
 
     # -- jobs and tasks ----------------------------------------------------------------------------
 
-    def number(self, job: Name) -> int:
-        """Jobs are numbered as they arrive, whatever they are called."""
-        return int(self._state.count[0, NEXT_JOB])
+    def expect(self, name: Name, job: Job | None) -> Coming:
+        """Jobs are numbered as they arrive, whatever they are called; all have the graph of the problem."""
+        if job is not None:
+            self._refuse_other(job)
+        return Coming(int(self._state.count[0, NEXT_JOB]), None)
+
+    def _refuse_other(self, job: Job) -> None:
+        if not is_same_graph(job.graph, self.problem.graph):
+            raise UnsupportedError(
+                f"expected the graph of {self.problem.jobs[0].name!r}: {self._dispatcher.name} keeps queues by its "
+                "kinds; a session that is opened with the cluster takes any graph",
+                field="arrived.graph",
+            )
+        for name in ("deadline", "eligible"):
+            if getattr(job, name) is not None:
+                raise UnsupportedError("queues by kind know none", field=f"arrived.{name}")
 
     def template(self, number: int) -> int:
         """All jobs repeat the one of the problem."""
@@ -111,10 +126,10 @@ class QueueView:
         """Set the clock."""
         self._state.total[0, NOW] = time
 
-    def arrive(self, number: int, time: float) -> None:
+    def arrive(self, coming: Coming, time: float) -> None:
         """The next job enters."""
-        self._make_room(number)
-        self._state.arrival[0, number] = time
+        self._make_room(coming.number)
+        self._state.arrival[0, coming.number] = time
         tell_arrival(self.stream, self._state, 0)
 
     def count_outcome(self, item: int, edges: Sequence[int]) -> None:
@@ -141,16 +156,35 @@ class QueueView:
 
     def withdraw(self, number: int) -> None:
         """A job is given up: none of its tasks waits or will."""
+        self._unqueue(self.items(number))
+        self._close(number, int(self._state.open_tasks[0, number % self._state.open_tasks.shape[1]]))
+
+    def cut(self, item: int) -> list[int]:
+        """A task is given up, and with it all that needs it; returns the nodes of those."""
+        number, node = self.place(item)
+        self._unqueue(range(item, item + 1))
+        self._close(number, 1)
+        return descendants(self.problem.graph, node)
+
+    def _close(self, number: int, num_tasks: int) -> None:
+        """So many tasks of a job neither wait nor run any longer; it is over when no other does."""
+        s = self._state
+        slot = number % s.open_tasks.shape[1]
+        s.open_tasks[0, slot] -= num_tasks
+        if s.open_tasks[0, slot] == 0 and np.isnan(s.finish[0, number]):
+            s.finish[0, number] = s.total[0, NOW]
+            s.count[0, IN_SYSTEM] -= 1
+
+    def _unqueue(self, items: range) -> None:
+        """None of these items waits any longer."""
         s = self._state
         for kind in range(s.queued.shape[1]):
             waiting = s.queue[0, kind, : s.queued[0, kind]].tolist()
-            kept = [item for item in waiting if item // self.max_nodes != number]
+            kept = [item for item in waiting if item not in items]
             if len(kept) < len(waiting):
-                self._fill_queue(kind, kept)
-        s.open_tasks[0, number % s.open_tasks.shape[1]] = 0
-        if np.isnan(s.finish[0, number]):
-            s.finish[0, number] = s.total[0, NOW]
-            s.count[0, IN_SYSTEM] -= 1
+                heapq.heapify(kept)
+                s.queue[0, kind, : len(kept)] = kept
+                s.queued[0, kind] = len(kept)
 
     def begin(self, item: int, lane: int, time: float, late: float) -> None:
         """A task runs; if its batch began late, its lane is free the later."""
@@ -230,6 +264,10 @@ class QueueView:
         self.is_busy[lanes] = True
         return [(lane, self._items[lane, : self._sizes[lane]].tolist()) for lane in lanes]
 
+    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
+        """Nothing: tasks in queues by kind go to whichever device asks first."""
+        return []
+
     @property
     def has_choice(self) -> bool:
         """Whether a lane is free and a task waits."""
@@ -275,44 +313,18 @@ class QueueView:
         for place in edges:
             told[place] = True
 
-    def _fill_queue(self, kind: int, items: list[int]) -> None:
-        heapq.heapify(items)
-        self._state.queue[0, kind, : len(items)] = items
-        self._state.queued[0, kind] = len(items)
-
     def _make_room(self, job: int) -> None:
         """Room for one more job and all its tasks."""
         if job >= self._state.arrival.shape[1]:
-            self._double_jobs()
+            self._state = with_twice_the_jobs(self._state)
         while self._state.open_tasks[0, job % self._state.open_tasks.shape[1]] > 0:
-            self._double_slots(job)
+            self._state = with_twice_the_slots(self._state, job)
         self._make_queue_room()
-
-    def _double_jobs(self) -> None:
-        s = self._state
-        self._state = s._replace(arrival=_doubled(s.arrival, 0.0), finish=_doubled(s.finish, np.nan))
-
-    def _double_slots(self, next_job: int) -> None:
-        s = self._state
-        num_slots = s.open_tasks.shape[1]
-        open_edges = np.zeros((1, 2 * num_slots, self.max_nodes), np.int64)
-        open_tasks = np.zeros((1, 2 * num_slots), np.int64)
-        for slot in np.flatnonzero(s.open_tasks[0]).tolist():
-            job = next_job - 1 - (next_job - 1 - slot) % num_slots  # the last job of this slot
-            open_edges[0, job % (2 * num_slots)] = s.open_edges[0, slot]
-            open_tasks[0, job % (2 * num_slots)] = s.open_tasks[0, slot]
-        self._state = s._replace(open_edges=open_edges, open_tasks=open_tasks)
 
     def _make_queue_room(self) -> None:
         s = self._state
         if int(s.queued.max(initial=0)) + self.max_nodes > s.queue.shape[2]:
-            self._double_queues()
-
-    def _double_queues(self) -> None:
-        s = self._state
-        queue = np.zeros((1, s.queue.shape[1], 2 * s.queue.shape[2] + self.max_nodes), np.int64)
-        queue[:, :, : s.queue.shape[2]] = s.queue
-        self._state = s._replace(queue=queue)
+            self._state = with_longer_queues(s)
 
     # -- snapshots ---------------------------------------------------------------------------------
 
@@ -333,7 +345,7 @@ class QueueView:
             "rules": [[int(rule.state[0]), int(rule.last[0])] for rule in (self._rule, self._fallback)],
         }
 
-    def restore(self, stored: Mapping[str, Any]) -> None:
+    def restore(self, stored: Mapping[str, Any], added: Mapping[int, Job]) -> None:
         """Go back to a snapshot; whatever does not fit raises a KeyError, TypeError or ValueError."""
         for name in _COLUMNS:
             column = getattr(self._state, name)
@@ -341,7 +353,7 @@ class QueueView:
         self._restore_jobs(stored)
         for kind, items in enumerate(stored["queues"]):
             while len(items) > self._state.queue.shape[2] - self.max_nodes:
-                self._double_queues()
+                self._state = with_longer_queues(self._state)
             self._state.queue[0, kind, : len(items)] = items
             self._state.queued[0, kind] = len(items)
         for rule, (word, last) in zip((self._rule, self._fallback), stored["rules"], strict=True):
@@ -353,11 +365,11 @@ class QueueView:
     def _restore_jobs(self, stored: Mapping[str, Any]) -> None:
         num_jobs = int(self._state.count[0, NEXT_JOB])
         while self._state.arrival.shape[1] < num_jobs:
-            self._double_jobs()
+            self._state = with_twice_the_jobs(self._state)
         rows = zip(stored["jobs"], stored["open_tasks"], stored["open_edges"], strict=True)
         for (job, arrival, is_over), num_open, edges in rows:
             while self._state.open_tasks[0, job % self._state.open_tasks.shape[1]] > 0:
-                self._double_slots(job)
+                self._state = with_twice_the_slots(self._state, job)
             slot = job % self._state.open_tasks.shape[1]
             self._state.arrival[0, job] = arrival
             self._state.finish[0, job] = arrival if is_over else np.nan
@@ -384,7 +396,3 @@ def _empty_state(view: QueueView) -> State:
     state.running_kind[:] = -1
     state.count[:, [LAST_KIND, LAST_DONE]] = -1
     return state
-
-
-def _doubled(column: np.ndarray, value: float) -> np.ndarray:
-    return np.concatenate([column, np.full_like(column, value)], axis=1)

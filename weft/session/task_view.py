@@ -1,6 +1,7 @@
-"""The task view, decision by decision: every task of the problem's jobs is dispatched on its own.
+"""The task view, decision by decision: every task of every job is dispatched on its own.
 
-Items are the problem's task numbers, a lane is a device. A job that arrives is one of the problem's.
+A lane is a device. Jobs of the problem have its numbers, those that are added go on from there, and so
+do the items of their tasks: both stay what they are when the kernel's own numbers close up.
 """
 
 from __future__ import annotations
@@ -11,94 +12,142 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError, UnsupportedError
-from weft.model.graph import ALWAYS, Bools
-from weft.model.problem import Problem
+from weft.errors import InfeasibleError, InputError, UnsupportedError
+from weft.model.graph import Bools
+from weft.model.problem import Job, Problem
 from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans, can_join
-from weft.schedulers.dispatchers.tasks import RuleDispatcher
+from weft.schedulers.dispatchers.tasks import Place, RuleDispatcher
 from weft.schedulers.own import Decider, OwnDispatcher
 from weft.session.json_arrays import arrayed, fingerprint, plain
+from weft.session.live_snapshots import restore_tasks, stored_tasks
 from weft.session.messages import Name
-from weft.session.view import Started
+from weft.session.names import descendants
+from weft.session.places import Places
+from weft.session.view import Coming, Reserved, Started
 from weft.sim.jit import announce
-from weft.sim.tasks.layout import compile_tasks, new_task_state
+from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.prices import LivePrices
 from weft.sim.tasks.rules import BY_KEY, VIRTUAL, TaskRule
-from weft.sim.tasks.state import NUM_STARTED, READY, RUNNING, Facts, Tasks, TaskState
-from weft.sim.tasks.step_by_step import abort, decide_live
-
-_ROWS = ("row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status")
-_LISTS = ("next_row", "before", "after")
+from weft.sim.tasks.state import EXPIRED, NUM_STARTED, READY, RUNNING, SKIPPED, Tasks, TaskState
+from weft.sim.tasks.step_by_step import abort, decide_live, give_up
 
 Dispatches = RuleDispatcher | PlanDispatcher | OwnDispatcher
 
 
 class TaskView:
-    """The jobs of one problem under a rule or another's dispatcher, or planned as they arrive."""
+    """Jobs on one cluster under a rule or another's dispatcher, or planned as they arrive.
+
+    Without ``has_jobs`` the problem stands for its cluster alone, and every job is added.
+    """
 
     can_vacate = False
     num_fallbacks = 0
 
-    def __init__(self, problem: Problem, dispatcher: Dispatches, seed: int) -> None:
+    def __init__(self, problem: Problem, dispatcher: Dispatches, seed: int, *, has_jobs: bool = True) -> None:
         is_plan = isinstance(dispatcher, PlanDispatcher)
         problem = _without_copies(problem) if is_plan else problem
         reason = _refuse_planner(dispatcher) or dispatcher.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
         announce()
-        self.problem = problem
-        self._w = compile_tasks([problem])
-        self._f = _nothing_known(problem, self._w)
-        self._s = new_task_state(self._w)
-        self._plans: Plans | None = None
-        self._prices: LivePrices | None = None
-        self._decider: Decider | None = None
-        self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros((0, 0)))  # starts nothing itself
-        if isinstance(dispatcher, PlanDispatcher):
-            self._plans = Plans(dispatcher, problem, self._w, self._f, self._s, seed)
-        elif isinstance(dispatcher, OwnDispatcher):
-            self._decider = dispatcher.decider(problem, seed)
-        else:
-            self._rule = dispatcher.rule([problem], self._s, [seed])
-            self._prices = LivePrices(problem) if dispatcher.is_priced else None
-        self._is_outdated = False
-        self._num_started = 0
-        self._fingerprint = fingerprint(self._w)
-        self._number = {job.name: j for j, job in enumerate(problem.jobs)}
-        self._arrived: set[int] = set()
-        self._row: dict[int, int] = {}
+        self.problem, self._dispatcher, self._seed = problem, dispatcher, seed
         self.lane_device = np.arange(problem.cluster.num_devices)
         self.is_lost: Bools = np.zeros(problem.cluster.num_devices, np.bool_)
+        self._known = problem.jobs if has_jobs else ()
+        self._number = {job.name: j for j, job in enumerate(self._known)}
+        self._arrived: set[int] = set()  # of those
+        self._next = Place(problem.num_tasks, len(self._known))  # item and number of the next job to be added
+        self._row: dict[int, int] = {}  # item to row, of all that runs
+        self._is_outdated = False
+        self._num_started = 0
+        self._decider: Decider | None = None
+        self._lay_out(has_jobs=has_jobs)
+        self._fingerprint = fingerprint(self._w)
+
+    def _lay_out(self, *, has_jobs: bool) -> None:
+        """The kernel's columns and whoever decides on them: of the problem's jobs, or of none."""
+        problem, dispatcher = self.problem, self._dispatcher
+        self._live = LiveTasks(problem, has_jobs=has_jobs)
+        self._places = Places()
+        if has_jobs:
+            self._places.add(problem.jobs, range(len(problem.jobs)), problem.offsets[:-1].tolist())
+        self._plans: Plans | None = None
+        self._prices: LivePrices | None = None
+        self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros((0, 0)))  # starts nothing itself
+        if isinstance(dispatcher, PlanDispatcher):
+            self._plans = Plans(dispatcher, problem, self._w, self._live.f, self._s, self._seed)
+            self._plans.jobs = self._places.jobs
+        elif isinstance(dispatcher, OwnDispatcher):
+            self._decider = self._decider or dispatcher.decider(problem, self._seed)
+            self._decider.jobs = self._places.jobs
+        else:
+            self._rule = dispatcher.rule([problem], self._s, [self._seed])
+            self._prices = LivePrices(problem.device_counts) if dispatcher.is_priced else None
+
+    @property
+    def _w(self) -> Tasks:
+        return self._live.w
+
+    @property
+    def _s(self) -> TaskState:
+        return self._live.s
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of jobs and devices."""
+        """SHA-256 of the problem's jobs and devices."""
         return self._fingerprint
 
     # -- jobs and tasks ----------------------------------------------------------------------------
 
-    def number(self, job: Name) -> int:
-        """A job of the problem, by name or number."""
-        number = self._number.get(job, -1) if isinstance(job, str) else job
-        if not 0 <= number < len(self.problem.jobs):
-            raise InputError(f"no job {job!r} in the problem", field="arrived.job")
+    def expect(self, name: Name, job: Job | None) -> Coming:
+        """A job of the problem, by name or number, or one to be added."""
+        number = self._number.get(name, -1) if isinstance(name, str) else name
+        is_known = 0 <= number < len(self._known)
+        if job is not None:
+            if is_known:
+                raise InputError(
+                    f"the problem has a job {name!r}: it brings its graph", field="arrived.graph"
+                )
+            return Coming(self._next.number, self._problem_of((job,)))
+        if not is_known:
+            has = "in the problem" if self._known else "known"
+            raise InputError(f"no job {name!r} {has}: tell its graph when it arrives", field="arrived.job")
         if number in self._arrived:
-            raise InputError(f"job {job!r} has arrived before, by its name or number", field="arrived.job")
-        return number
+            raise InputError(f"job {name!r} has arrived before, by its name or number", field="arrived.job")
+        return Coming(number, None)
+
+    def _problem_of(self, jobs: tuple[Job, ...]) -> Problem:
+        """These jobs on the same cluster; refused where they cannot run there or be dispatched."""
+        if jobs[0].graph.time_unit != self.problem.time_unit:
+            raise InputError(
+                f"expected times in {self.problem.time_unit!r}, got {jobs[0].graph.time_unit!r}",
+                field="arrived.graph",
+            )
+        try:
+            problem = self.problem.replaced(jobs=jobs, name=jobs[0].name)
+        except (InputError, InfeasibleError) as error:
+            raise InputError(str(error), field="arrived.graph") from None
+        reason = self._dispatcher.supports(problem)
+        if reason is not None:
+            raise UnsupportedError(f"{self._dispatcher.name}: {reason}", field="arrived.graph")
+        return problem
 
     def template(self, number: int) -> int:
-        """Every job is its own."""
-        return number
+        """Every job of the problem is its own."""
+        return number if number < len(self._known) else -1
 
     def items(self, number: int) -> range:
-        """Items of all tasks of a job."""
-        return range(int(self.problem.offsets[number]), int(self.problem.offsets[number + 1]))
+        """Items of all tasks of a job; none once it is gone."""
+        return self._places.items(number)
 
     def place(self, item: int) -> tuple[int, int]:
         """Number of the job and node of an item."""
-        number = int(self.problem.job_of[item])
-        return number, item - int(self.problem.offsets[number])
+        return self._places.place(item)
+
+    def _task(self, item: int) -> int:
+        """The kernel's number of a task."""
+        return self._places.task(item, self._w)
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -106,28 +155,66 @@ class TaskView:
         """Set the clock."""
         self._s.now[0] = time
 
-    def arrive(self, number: int, time: float) -> None:
+    def arrive(self, coming: Coming, time: float) -> None:
         """A job enters."""
-        self._arrived.add(number)
-        self._w.job_release[number] = time
-        self._s.next_job[0] += 1
+        if coming.problem is None:
+            self._arrived.add(coming.number)
+        else:
+            self._make_space(coming.problem)
+            self._add(coming.problem, [coming.number], [self._next.task])
+            self._next = Place(self._next.task + coming.problem.num_tasks, coming.number + 1)
+        j, w, s = self._places.at[coming.number], self._w, self._s
+        w.job_release[j] = time
+        s.next_job[0] += 1
         if self._prices is not None:
-            self._prices.arrive(number, self._rule.price, int(self._s.next_job[0]) - 1, self._s.work)
-        release(self._w, self._s, 0, number)
+            tasks = slice(w.job_task_ptr[j], w.job_task_ptr[j + 1])
+            self._prices.arrive(w.run[tasks], self._rule.price, int(s.next_job[0]) - 1, s.work[tasks])
+        release(w, s, 0, j)
         if self._plans is not None:
             self._follow(self._plans)
-            self._plans.plan(number)
+            self._plans.plan(j)
+
+    def _make_space(self, problem: Problem) -> None:
+        """Where there is no room for more jobs, drop those that are over if they are many."""
+        if not self._live.has_room(problem):
+            is_over = self._live.is_over()
+            if 2 * np.count_nonzero(is_over[self._w.job[: self._live.num_tasks]]) >= self._live.num_tasks:
+                self._drop(is_over)
+
+    def _add(self, problem: Problem, numbers: list[int], first_items: list[int]) -> None:
+        """Jobs that the kernel did not know."""
+        first = Place(self._live.num_tasks, numbers[0])
+        self._live.add(problem)
+        self._places.add(problem.jobs, numbers, first_items)
+        if self._plans is not None:
+            self._plans.w, self._plans.f, self._plans.s = self._live.w, self._live.f, self._live.s
+        if isinstance(self._dispatcher, RuleDispatcher):
+            self._rule = self._dispatcher.grown(self._rule, problem, self._s, self._seed, first)
+
+    def _drop(self, is_over: Bools) -> None:
+        """Jobs that are over, and everything the kernel knows of them, go."""
+        kept = self._live.drop(is_over)
+        self._places.keep(kept.jobs.tolist())
+        places = {row: k for k, row in enumerate(kept.rows.tolist())}
+        self._row = {item: places[row] for item, row in self._row.items()}
+        if len(self._rule.ratio):
+            self._rule.ratio[: len(kept.tasks)] = self._rule.ratio[kept.tasks]
+        if self._prices is not None:
+            self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
+        if self._plans is not None:
+            self._plans.close_up(kept)
 
     def count_outcome(self, item: int, edges: Sequence[int]) -> None:
         """No rule of this view keeps estimates."""
 
     def end(self, item: int, edges: Sequence[int], *, is_counted: bool) -> bool:
         """A task has ended and takes these of its edges; returns whether its job is done with it."""
-        first = int(self._w.succ_ptr[item])
+        task = self._task(item)
+        first = int(self._w.succ_ptr[task])
         for place in edges:
-            self._f.taken[first + place] = True
-        finish(self._w, self._f, self._s, 0, self._row.pop(item))
-        return self.is_over(int(self._w.job[item]))
+            self._live.f.taken[first + place] = True
+        finish(self._w, self._live.f, self._s, 0, self._row.pop(item))
+        return not np.isnan(self._s.job_finish[self._w.job[task]])
 
     def fail(self, item: int) -> None:
         """A running task came to nothing: it waits again."""
@@ -135,18 +222,25 @@ class TaskView:
         self._is_outdated = True
 
     def drop(self, item: int) -> None:
-        """A task of a job that was given up has ended: its device is free of it."""
+        """A task that was given up, alone or with its job, has ended: its device is free of it."""
         abort(self._w, self._s, 0, self._row.pop(item))
 
     def withdraw(self, number: int) -> None:
         """A job is given up: none of its tasks waits or will."""
-        expire(self._w, self._s, 0, number)
+        expire(self._w, self._s, 0, self._places.at[number])
+
+    def cut(self, item: int) -> list[int]:
+        """A task is given up, and with it all that needs it; returns the nodes of those."""
+        give_up(self._w, self._s, 0, self._task(item))
+        self._is_outdated = True
+        number, node = self.place(item)
+        return descendants(self._places.jobs[self._places.at[number]].graph, node)
 
     def begin(self, item: int, lane: int, time: float, late: float) -> None:
         """A task runs, from this time on."""
         row = self._row[item]
         self._s.row_start[row] = time
-        self._s.row_expected[row] = time + self._w.run[item, self._w.device_class[lane]]
+        self._s.row_expected[row] = time + self._w.run[self._task(item), self._w.device_class[lane]]
 
     def free(self, lane: int, time: float) -> None:
         """Devices are free of a task when it ends."""
@@ -173,10 +267,10 @@ class TaskView:
         if self._plans is not None:
             self._follow(self._plans)
         else:
-            self._make_room(int(self._s.num_rows[0] + self._s.num_ready[0]))
-            decide_live(self._rule, self._w, self._f, self._s, 0)
+            self._live.make_row_room(int(self._s.num_rows[0] + self._s.num_ready[0]))
+            decide_live(self._rule, self._w, self._live.f, self._s, 0)
         if self._decider is not None:
-            self._decider.decide(self._w, self._f, self._s)
+            self._decider.decide(self._w, self._live.f, self._s)
         if self._s.count[0, NUM_STARTED] == self._num_started:
             return []
         self._num_started = int(self._s.count[0, NUM_STARTED])
@@ -184,17 +278,18 @@ class TaskView:
         is_new[list(self._row.values())] = False
         started: Started = []
         for row in np.flatnonzero(is_new).tolist():
-            item = int(self._s.row_task[row])
+            item = self._places.item(int(self._s.row_task[row]), self._w)
             self._row[item] = row
             started.append((int(self._s.row_device[row]), [item]))
         return started
 
     def _follow(self, plans: Plans) -> None:
         """Start what is reserved and can start; plan again if something changed or is late."""
-        self._make_room(int(self._s.num_rows[0]) + self.problem.num_tasks)
+        self._live.make_row_room(int(self._s.num_rows[0]) + self._live.num_tasks)
+        plans.use(self._s)
         if self._is_outdated:
             plans.plan_again()
-        decide_live(self._rule, self._w, self._f, self._s, 0)
+        decide_live(self._rule, self._w, self._live.f, self._s, 0)
         if plans.is_late:
             plans.plan_again()
         self._is_outdated = False
@@ -202,6 +297,19 @@ class TaskView:
     def decide_anyhow(self) -> Started:
         """Nothing: rules of this view start whatever has room."""
         return []
+
+    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
+        """What is bound to these lanes and waits, in the order of its starts on each."""
+        w, s, found = self._w, self._s, []
+        for lane in lanes:
+            row = int(s.queue[lane])
+            while row >= 0:
+                task, start = int(s.row_task[row]), float(s.row_expected[row])
+                if s.status[task] not in (SKIPPED, EXPIRED):
+                    end = start + float(w.run[task, w.device_class[lane]])
+                    found.append(Reserved(self._places.item(task, w), lane, start, end))
+                row = int(s.after[row])
+        return found
 
     @property
     def has_choice(self) -> bool:
@@ -211,7 +319,7 @@ class TaskView:
     @property
     def num_waiting(self) -> int:
         """Tasks that are ready and have not started."""
-        return int(np.count_nonzero(self._s.status == READY))
+        return int(np.count_nonzero(self._s.status[: self._live.num_tasks] == READY))
 
     @property
     def num_expired(self) -> int:
@@ -220,7 +328,7 @@ class TaskView:
 
     def is_over(self, number: int) -> bool:
         """Whether a job is done."""
-        return not np.isnan(self._s.job_finish[number])
+        return number not in self._places.at or not np.isnan(self._s.job_finish[self._places.at[number]])
 
     def expected_times(self, item: int, lane: int) -> tuple[float, float]:
         """When the data of a task should be there, and when it should end."""
@@ -232,54 +340,48 @@ class TaskView:
         wake = float(self._s.wake[0])
         return wake if np.isfinite(wake) else None
 
-    def _make_room(self, num_rows: int) -> None:
-        """Room for more attempts than tasks."""
-        room = len(self._s.row_task)
-        if num_rows <= room:
-            return
-        more = max(num_rows, 2 * room)
-        grown = {name: np.resize(getattr(self._s, name), more) for name in (*_ROWS, *_LISTS)}
-        self._s = self._s._replace(row_ptr=np.array([0, more], np.int64), **grown)
-        if self._plans is not None:
-            self._plans.s, late = self._s, self._plans.late
-            self._plans.late = np.concatenate([late, np.full(more - room, np.inf)])
-
     # -- snapshots ---------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything that changes, as plain data."""
+        """Everything that changes, as plain data, without the jobs that are over."""
+        self._drop(self._live.is_over())
         return {
-            "state": {name: plain(column) for name, column in self._s._asdict().items()},
-            "taken": self._f.taken.tolist(),
-            "release": self._w.job_release.tolist(),
+            **stored_tasks(self._live),
+            "numbers": list(self._places.numbers),
+            "first_items": list(self._places.first_items),
+            "next": list(self._next),
             "arrived": sorted(self._arrived),
             "rows": list(self._row.items()),
             "is_lost": self.is_lost.tolist(),
             "is_outdated": self._is_outdated,
             "num_started": self._num_started,
             "prices": self._prices.snapshot() if self._prices is not None else None,
-            "plans": [self._plans.planned, plain(self._plans.late)] if self._plans is not None else None,
+            "plans": self._plans and [self._plans.planned, plain(self._plans.late[: self._s.num_rows[0]])],
         }
 
-    def restore(self, stored: Mapping[str, Any]) -> None:
+    def restore(self, stored: Mapping[str, Any], added: Mapping[int, Job]) -> None:
         """Go back to a snapshot; whatever does not fit raises a KeyError, TypeError or ValueError."""
-        columns = self._s._asdict()
-        self._s = TaskState(**{name: arrayed(stored["state"][name], columns[name]) for name in columns})
-        for name, column in columns.items():
-            if len(getattr(self._s, name)) != len(column) and name not in (*_ROWS, *_LISTS):
-                raise ValueError(f"expected {len(column)} entries of {name}")
-        self._f.taken[:] = stored["taken"]
-        self._w.job_release[:] = stored["release"]
+        numbers = [int(number) for number in stored["numbers"]]
+        self._lay_out(has_jobs=False)
+        if numbers:
+            jobs = tuple(added[n] if n in added else self._known[n] for n in numbers)
+            self._add(self._problem_of(jobs), numbers, [int(item) for item in stored["first_items"]])
+            self._places.jobs[:] = jobs  # under the names they came with
+        restore_tasks(self._live, stored)
+        item, number = stored["next"]
+        self._next = Place(int(item), int(number))
         self._arrived = {int(number) for number in stored["arrived"]}
         self._row = {int(item): int(row) for item, row in stored["rows"]}
         self.is_lost[:] = stored["is_lost"]
         self._is_outdated, self._num_started = bool(stored["is_outdated"]), int(stored["num_started"])
         if self._prices is not None:
-            self._prices.restore(stored["prices"], self._rule.price, int(self._s.next_job[0]) - 1)
+            self._prices.restore(stored["prices"])
+            self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
         if self._plans is not None:
             planned, late = stored["plans"]
-            self._plans.s, self._plans.planned = self._s, [int(number) for number in planned]
-            self._plans.late = arrayed(late, self._plans.late)
+            self._plans.use(self._s)
+            self._plans.planned = [int(number) for number in planned]
+            self._plans.late[: len(late)] = arrayed(late, self._plans.late)
 
 
 def _without_copies(problem: Problem) -> Problem:
@@ -291,9 +393,3 @@ def _refuse_planner(dispatcher: Dispatches) -> str | None:
     if isinstance(dispatcher, PlanDispatcher) and not can_join(dispatcher.planner):
         return "it cannot plan around what runs already"
     return None
-
-
-def _nothing_known(problem: Problem, w: Tasks) -> Facts:
-    """Facts of a live session: only what is always so."""
-    taken = np.concatenate([job.graph.branch == ALWAYS for job in problem.jobs])
-    return Facts(run=w.run, taken=taken, is_live=True)

@@ -7,13 +7,32 @@ of jobs: the session does the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from weft.model.graph import Bools, Ints
+from weft.model.problem import Job, Problem
 from weft.session.messages import Name
 
 Started = list[tuple[int, list[int]]]
 """Lane and items of every batch that starts."""
+
+
+class Coming(NamedTuple):
+    """A job that may arrive."""
+
+    number: int
+    problem: Problem | None
+    """The job alone on the cluster, if it is one to be added."""
+
+
+class Reserved(NamedTuple):
+    """An item that is bound to a lane and waits."""
+
+    item: int
+    lane: int
+    start: float
+    """Expected, like the end."""
+    end: float
 
 
 class View(Protocol):
@@ -28,14 +47,14 @@ class View(Protocol):
     def fingerprint(self) -> str:
         """SHA-256 of graphs, devices and rules of the game."""
 
-    def number(self, job: Name) -> int:
-        """Number of a job about to arrive; InputError if no job of this name can."""
+    def expect(self, name: Name, job: Job | None) -> Coming:
+        """A job about to arrive, given what it is unless the problem says so; InputError if it cannot."""
 
     def template(self, number: int) -> int:
-        """Which job of the problem this one repeats."""
+        """Which job of the problem this one repeats; -1: it was added."""
 
     def items(self, number: int) -> range:
-        """Items of all tasks of a job, in the order of its graph."""
+        """Items of all tasks of a job, in the order of its graph; none once they are gone."""
 
     def place(self, item: int) -> tuple[int, int]:
         """Number of the job and node of an item."""
@@ -43,7 +62,7 @@ class View(Protocol):
     def pass_time(self, time: float) -> None:
         """Set the clock."""
 
-    def arrive(self, number: int, time: float) -> None:
+    def arrive(self, coming: Coming, time: float) -> None:
         """A job enters."""
 
     def count_outcome(self, item: int, edges: Sequence[int]) -> None:
@@ -56,10 +75,16 @@ class View(Protocol):
         """A running task came to nothing: it waits again."""
 
     def drop(self, item: int) -> None:
-        """A running task of a job that was given up has ended, well or badly."""
+        """A running task that was given up, alone or with its job, has ended, well or badly."""
 
     def withdraw(self, number: int) -> None:
         """A job is given up: none of its tasks waits or will."""
+
+    def cut(self, item: int) -> list[int]:
+        """A task that does not run is given up, and with it all that needs it; returns the nodes of those.
+
+        Some may have been dropped before, with another task.
+        """
 
     def begin(self, item: int, lane: int, time: float, late: float) -> None:
         """A task runs; ``late``: by how much later than decided its batch began."""
@@ -78,6 +103,9 @@ class View(Protocol):
 
     def decide_anyhow(self) -> Started:
         """The first start that is possible, for when the scheduler would wait forever."""
+
+    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
+        """What is bound to these lanes and waits, in the order of its starts on each."""
 
     @property
     def has_choice(self) -> bool:
@@ -103,5 +131,5 @@ class View(Protocol):
     def snapshot(self) -> dict[str, Any]:
         """Everything that changes, as plain data."""
 
-    def restore(self, stored: Mapping[str, Any]) -> None:
-        """Go back to a snapshot; whatever does not fit raises a KeyError, TypeError or ValueError."""
+    def restore(self, stored: Mapping[str, Any], added: Mapping[int, Job]) -> None:
+        """Go back to a snapshot, with the jobs that were added by number; whatever does not fit raises a KeyError, TypeError or ValueError."""

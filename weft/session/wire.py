@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 from weft.errors import InputError
-from weft.model.problem import Problem
+from weft.io.native import graph_from_document
+from weft.model.cluster import Cluster
+from weft.model.graph import TaskGraph
+from weft.model.problem import Job, Problem
 from weft.model.stream import StreamProblem
 
 MOST_SEED = 2**63 - 1
 
 TASK = ("job", "task", "device", "time")
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "arrived": (("job", "time"), ()),
+    "arrived": (("job", "time"), ("graph", "deadline", "weight", "owner", "eligible")),
     "closed": (("time",), ()),
     "started": (TASK, ("attempt", "branch")),
     "finished": (TASK, ("attempt", "branch")),
@@ -44,7 +47,45 @@ def arguments_of(event: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
             raise InputError(
                 f"no such field; expected {', '.join((*needed, *optional))}", field=f"{name}.{key}"
             )
+    if isinstance(given.get("graph"), Mapping):
+        given["graph"] = _graph_of(given["graph"])
     return name, given
+
+
+def _graph_of(document: Mapping[str, Any]) -> TaskGraph:
+    """The graph of a ``weft/graph/1`` document."""
+    try:
+        return graph_from_document(dict(document))
+    except InputError as error:
+        where = f"arrived.graph.{error.field}" if error.field else "arrived.graph"
+        raise InputError(error.message, field=where) from None
+
+
+def job_of(name: object, time: float, graph: TaskGraph | None, settings: Mapping[str, Any]) -> Job | None:
+    """What arrives, if a graph is told; refused where its settings are no job's."""
+    if graph is None:
+        for key, value in settings.items():
+            if value != (1.0 if key == "weight" else "" if key == "owner" else None):
+                raise InputError(
+                    "expected a graph with it: the problem says it of its jobs", field=f"arrived.{key}"
+                )
+        return None
+    if not isinstance(graph, TaskGraph):
+        raise InputError(f"expected a task graph, got {_shown(graph)}", field="arrived.graph")
+    for key in ("deadline", "weight"):
+        if settings[key] is not None:
+            check_finite(settings[key], f"arrived.{key}")
+    if not isinstance(settings["owner"], str):
+        raise InputError(f"expected a text, got {_shown(settings['owner'])}", field="arrived.owner")
+    eligible = settings["eligible"]
+    if eligible is not None:
+        is_list = isinstance(eligible, Sequence) and not isinstance(eligible, str)
+        if not is_list or not all(isinstance(device, str) for device in eligible):
+            raise InputError(
+                f"expected a list of devices or classes, got {_shown(eligible)}", field="arrived.eligible"
+            )
+        eligible = tuple(eligible)
+    return Job(graph, str(name), float(time), **{**settings, "eligible": eligible})
 
 
 def check_finite(time: object, field: str) -> None:
@@ -59,8 +100,8 @@ def check_finite(time: object, field: str) -> None:
 
 def refuse_arguments(problem: object, scheduler: object, seed: object) -> None:
     """What a session is made of, checked before anything is made."""
-    if not isinstance(problem, Problem | StreamProblem):
-        raise InputError(f"expected a problem or a stream, got {_shown(problem)}", field="problem")
+    if not isinstance(problem, Problem | StreamProblem | Cluster):
+        raise InputError(f"expected a problem, a stream or a cluster, got {_shown(problem)}", field="problem")
     if scheduler is None or isinstance(scheduler, bool | int | float | bytes | list | tuple | dict):
         raise InputError(f"expected a name or a scheduler, got {_shown(scheduler)}", field="scheduler")
     if type(seed) is not int or not 0 <= seed <= MOST_SEED:

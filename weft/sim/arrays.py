@@ -40,10 +40,13 @@ class Arrays(NamedTuple):
     mean_inverse: float
 
 
-def compile_problem(problem: Problem, run_times: Floats | None = None) -> Arrays:
-    """Lay a problem out for the kernels; ``run_times`` replaces the expected ones."""
+def compile_problem(problem: Problem, run_times: Floats | None = None, *, is_open: bool = False) -> Arrays:
+    """Lay a problem out for the kernels; ``run_times`` replaces the expected ones.
+
+    ``is_open``: with every resource that binds on some device, whether or not a task here needs it.
+    """
     cluster = problem.cluster
-    demand, capacity = _resources(problem)
+    demand, capacity = _resources(problem, is_open=is_open)
     latency, bandwidth = problem.links
     mean_latency, mean_inverse = problem.mean_link
     graphs = [job.graph for job in problem.jobs]
@@ -76,7 +79,7 @@ def compile_problem(problem: Problem, run_times: Floats | None = None) -> Arrays
     )
 
 
-def _resources(problem: Problem) -> tuple[Floats, Floats]:
+def _resources(problem: Problem, *, is_open: bool) -> tuple[Floats, Floats]:
     """Demand and capacity tables over slots, memory and every resource that can bind."""
     cluster = problem.cluster
     graphs = [job.graph for job in problem.jobs]
@@ -84,10 +87,11 @@ def _resources(problem: Problem) -> tuple[Floats, Floats]:
     capacity = [cluster.slots.astype(np.float64)]
     memory = np.concatenate([g.memory for g in graphs])
     memory_limit = cluster.class_column("memory")
-    if memory.any() and np.isfinite(memory_limit).any():
+    if (is_open or memory.any()) and np.isfinite(memory_limit).any():
         demand.append(memory)
         capacity.append(memory_limit[cluster.device_class])
-    for name in dict.fromkeys(r for g in graphs for r in g.resources):
+    named = (c.capacity for c in cluster.classes) if is_open else (g.resources for g in graphs)
+    for name in dict.fromkeys(r for names in named for r in names):
         limit = np.array([c.capacity.get(name, np.inf) for c in cluster.classes])
         if np.isfinite(limit).any():
             demand.append(np.concatenate([_demand_column(g, name) for g in graphs]))

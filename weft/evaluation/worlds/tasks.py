@@ -35,6 +35,7 @@ class _World:
     session: Session
     problem: Problem
     world: Realisation
+    tells_graphs: bool
     now: float = 0.0
     wake_at: float = NEVER
     rows: list[_Row] = field(default_factory=list)
@@ -74,7 +75,23 @@ class _World:
         self.begin_until(time)
         while self.coming and self.coming[-1][0] <= time:
             _, job = self.coming.pop()
-            self.session.arrived(job, time)
+            self.arrive(job, time)
+
+    def arrive(self, number: int, time: float) -> None:
+        """Tell of a job, and what it is if the session does not know it."""
+        if not self.tells_graphs:
+            self.session.arrived(number, time)
+            return
+        job = self.problem.jobs[number]
+        self.session.arrived(
+            number,
+            time,
+            graph=job.graph,
+            deadline=job.deadline,
+            weight=job.weight,
+            owner=job.owner,
+            eligible=job.eligible,
+        )
 
     def start(self, starts: tuple[Start, ...]) -> None:
         """Run what was decided, from when its data is there."""
@@ -103,9 +120,14 @@ class _World:
         return False
 
 
-def drive_tasks(session: Session, problem: Problem, world: Realisation) -> Schedule:
-    """Carry a problem out with a new session of it; returns what happened."""
-    played = _World(session, problem, world)
+def drive_tasks(
+    session: Session, problem: Problem, world: Realisation, *, tells_graphs: bool = False
+) -> Schedule:
+    """Carry a problem out with a new session; returns what happened.
+
+    ``tells_graphs``: the session is one of the cluster alone, and jobs bring their graphs.
+    """
+    played = _World(session, problem, world, tells_graphs)
     while not played.step():
         pass
     rows = played.rows

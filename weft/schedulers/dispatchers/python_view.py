@@ -6,6 +6,7 @@ are not settled. Times are in the unit of the problem.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +16,7 @@ import numpy as np
 from weft.errors import InputError
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import Floats
-from weft.model.problem import Job, Problem
+from weft.model.problem import Job
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.rules import write_finishes
 from weft.sim.tasks.state import SLACK, Facts, Tasks, TaskState
@@ -66,23 +67,22 @@ class DispatchView:
         Of the run; whatever a dispatcher draws is to come from it.
     """
 
-    def __init__(self, problem: Problem, w: Tasks, f: Facts, s: TaskState, seed: int) -> None:
-        self._problem, self._w, self._f, self._s = problem, w, f, s
+    def __init__(
+        self, cluster: Cluster, jobs: Sequence[Job], w: Tasks, f: Facts, s: TaskState, seed: int
+    ) -> None:
+        self._all_jobs, self._w, self._f, self._s = jobs, w, f, s
         self._item: dict[ReadyTask, int] = {}  # the problem's number of a task, which tells of other jobs
         self._finishes: dict[ReadyTask, Floats] = {}
         self._jobs: dict[int, Job] = {}
         self._wake = float("inf")
+        self.cluster = cluster
+        """The devices, and how data gets from one to the other."""
         self.seed = seed
 
     @property
     def now(self) -> float:
         """Time of the decision."""
         return float(self._s.now[ENV])
-
-    @property
-    def cluster(self) -> Cluster:
-        """The devices, and how data gets from one to the other."""
-        return self._problem.cluster
 
     @cached_property
     def ready(self) -> tuple[ReadyTask, ...]:
@@ -160,9 +160,9 @@ class DispatchView:
     def _task(self, item: int) -> ReadyTask:
         j = int(self._w.job[item])
         if j not in self._jobs:
-            job, arrived = self._problem.jobs[j], float(self._w.job_release[j])
+            job, arrived = self._all_jobs[j], float(self._w.job_release[j])
             self._jobs[j] = job if job.release == arrived else replace(job, release=arrived)
-        job, number = self._jobs[j], item - int(self._problem.offsets[j])
+        job, number = self._jobs[j], item - int(self._w.job_task_ptr[j])
         return ReadyTask(number, job.graph.names[number], job.graph.kinds[job.graph.kind[number]], job)
 
     def _device(self, p: int) -> Device:

@@ -16,7 +16,8 @@ from weft.model.problem import Problem
 from weft.sim.jit import kernel, lean_kernel
 from weft.sim.queues import rules as kernels
 from weft.sim.queues.kernel import WAIT, State, Stream, advance, apply_action, begin
-from weft.sim.queues.layout import compile_stream, edge_probabilities, refuse_queues
+from weft.sim.queues.layout import compile_stream, edge_probabilities
+from weft.sim.queues.layout import refuse_stream as refuse_stream
 from weft.sim.queues.observation import Sight, observe, write_mask
 from weft.sim.queues.rules import Rule
 from weft.sim.random import new_state
@@ -117,20 +118,6 @@ class Dispatcher:
         elif self.order == "remaining":
             made.rank[:] = -_least_by_kind(expected_work(problem), problem.graph)
         return made
-
-
-def refuse_stream(problem: Problem) -> str | None:
-    """The reason why no dispatcher of the queue view can act on this problem, or None."""
-    if len(problem.jobs) != 1:
-        return f"a stream repeats one job, this problem has {len(problem.jobs)}"
-    job = problem.jobs[0]
-    if job.eligible is not None:
-        return f"job {job.name!r} may use some devices only: queues by kind are open to all devices"
-    if problem.ccr > 0:
-        return "data on edges takes time on these links: queues by kind know no transfers"
-    if problem.noise > 0:
-        return "run times vary: queues by kind take them as they are given"
-    return refuse_queues(problem)
 
 
 def equal_odds(graph: TaskGraph) -> Floats:

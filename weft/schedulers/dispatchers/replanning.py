@@ -16,17 +16,18 @@ import numpy as np
 
 from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.graph import Bools, Ints
-from weft.model.problem import Problem, Realisation
+from weft.model.problem import Job, Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Planner
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.planners.lists import Heft, ListPlanner
 from weft.sim.jit import announce
 from weft.sim.tasks.clock import run_until
+from weft.sim.tasks.growing import Kept
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.tasks.moves import cancel, reserve, serve_all
 from weft.sim.tasks.replay import plan_order
-from weft.sim.tasks.state import ENDED, PLANNED, RUNNING, Facts, Tasks, TaskState
+from weft.sim.tasks.state import ENDED, EXPIRED, PLANNED, RUNNING, Facts, Tasks, TaskState
 from weft.sim.timeline.committed import Beside, write_committed
 
 DRIFT = 0.1
@@ -84,6 +85,7 @@ class Plans:
         self, dispatcher: PlanDispatcher, problem: Problem, w: Tasks, f: Facts, s: TaskState, seed: int
     ) -> None:
         self.planner, self.problem, self.seed = dispatcher.planner, problem, seed
+        self.jobs: Sequence[Job] = problem.jobs
         self.drift = dispatcher.drift if can_join(dispatcher.planner) else float("inf")
         self.w, self.f, self.s = w, f, s
         self.late = np.full(len(s.row_task), np.inf)  # (max_rows,) when a row counts as late
@@ -108,11 +110,23 @@ class Plans:
             if np.isnan(self.s.job_finish[j]) and not self.s.is_expired[j]:
                 self._plan(j)
 
+    def use(self, s: TaskState) -> None:
+        """Go on with a state that has more room for rows."""
+        more = len(s.row_task) - len(self.late)
+        self.s, self.late = s, np.concatenate([self.late, np.full(more, np.inf)]) if more else self.late
+
+    def close_up(self, kept: Kept) -> None:
+        """Jobs were dropped from the state."""
+        places = {j: k for k, j in enumerate(kept.jobs.tolist())}
+        self.planned = [places[j] for j in self.planned if j in places]
+        self.late[: len(kept.rows)] = self.late[kept.rows]
+        self.late[len(kept.rows) :] = np.inf
+
     def _plan(self, j: int) -> None:
         """Reserve devices for all tasks of job j that have not started."""
-        first = int(self.problem.offsets[j])
+        first = int(self.w.job_task_ptr[j])
         now = float(self.s.now[ENV])
-        job = replace(self.problem.jobs[j], release=now, eligible=self._eligible(j))
+        job = replace(self.jobs[j], release=now, eligible=self._eligible(j))
         try:
             alone = self.problem.replaced(jobs=(job,), noise=0.0)
         except InfeasibleError:  # no device is up that could run some task: a later plan may find one
@@ -131,8 +145,8 @@ class Plans:
     def _eligible(self, j: int) -> tuple[str, ...] | None:
         """The devices a job may use, without those that are lost."""
         if self.s.is_up.all():
-            return self.problem.jobs[j].eligible
-        may_use = self.s.is_up & (self.problem.eligible[j] if self.problem.eligible.size else True)
+            return self.jobs[j].eligible
+        may_use = self.s.is_up & (self.w.allowed[j] if self.w.allowed.size else True)
         names = self.problem.cluster.device_names
         return tuple(names[p] for p in np.flatnonzero(may_use).tolist())
 
@@ -153,15 +167,18 @@ class Plans:
         count = write_committed(self.w, s, ENV, device, start, finish, slots)
         own = (s.row_task >= first) & (s.row_task < first + num_tasks) & self._rows(RUNNING, ENDED)
         ends = np.maximum(np.where(s.row_status == ENDED, s.row_finish, s.row_expected), 0.0)
+        ends = np.where(s.row_status == RUNNING, np.maximum(ends, s.now[ENV]), ends)
+        dropped = np.flatnonzero(s.status[first : first + num_tasks] == EXPIRED)  # nothing waits for them
+        at_once = np.full(len(dropped), s.now[ENV])
         return Beside(
             device[:count],
             start[:count],
             finish[:count],
             slots[:count],
-            s.row_task[own] - first,
-            s.row_device[own],
-            s.row_start[own],
-            np.where(s.row_status[own] == RUNNING, np.maximum(ends[own], s.now[ENV]), ends[own]),
+            np.r_[s.row_task[own] - first, dropped],
+            np.r_[s.row_device[own], np.zeros(len(dropped), np.int64)],
+            np.r_[s.row_start[own], at_once],
+            np.r_[ends[own], at_once],
         )
 
 

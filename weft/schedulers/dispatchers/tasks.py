@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -80,29 +80,29 @@ def run_one(
     return chosen.run_all([problem], [realisation], [seed], outages)[0]
 
 
-def by_age(problem: Problem, seed: int) -> Floats:
+def by_age(problem: Problem, seed: int, first_job: int = 0) -> Floats:
     """Oldest job first."""
     return np.array([job.release for job in problem.jobs], dtype=np.float64)[problem.job_of]
 
 
-def by_run_time(problem: Problem, seed: int) -> Floats:
+def by_run_time(problem: Problem, seed: int, first_job: int = 0) -> Floats:
     """Shortest task first."""
     return problem.best_run_times
 
 
-def by_due_time(problem: Problem, seed: int) -> Floats:
+def by_due_time(problem: Problem, seed: int, first_job: int = 0) -> Floats:
     """Earliest deadline first, jobs without one last."""
     due = [np.inf if job.deadline is None else job.release + job.deadline for job in problem.jobs]
     return np.array(due, dtype=np.float64)[problem.job_of]
 
 
-def by_draw(problem: Problem, seed: int) -> Floats:
-    """A number drawn for every task."""
+def by_draw(problem: Problem, seed: int, first_job: int = 0) -> Floats:
+    """A number drawn for every task; the jobs are counted from ``first_job``."""
     task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
-    return keyed_uniform(seed, ORDER, problem.job_of, task, 0, 0)
+    return keyed_uniform(seed, ORDER, first_job + problem.job_of, task, 0, 0)
 
 
-def by_rank(problem: Problem, seed: int) -> Floats:
+def by_rank(problem: Problem, seed: int, first_job: int = 0) -> Floats:
     """Longest mean path to the end first, transfers included, whatever the job."""
     return -rank_of(problem)
 
@@ -121,6 +121,15 @@ def rank_ratio(problem: Problem) -> Floats:
     return np.asarray(rank / np.maximum(most, 1e-300)[problem.job_of], dtype=np.float64)
 
 
+class Place(NamedTuple):
+    """Where the jobs of a further problem begin."""
+
+    task: int
+    """Number of its first task in the state."""
+    number: int
+    """How many jobs there have been before, those that are gone included."""
+
+
 @dataclass(frozen=True)
 class RuleDispatcher:
     """An order of the ready tasks and a way to choose devices."""
@@ -128,8 +137,8 @@ class RuleDispatcher:
     name: str
     device: int
     """IDLE, VIRTUAL or LATE."""
-    key: Callable[[Problem, int], Floats] = by_age
-    """Fixed order, smallest first; what ``order`` leaves open."""
+    key: Callable[[Problem, int, int], Floats] = by_age
+    """Fixed order, smallest first; what ``order`` leaves open. Of a problem, a seed and the number of its first job."""
     order: int = BY_KEY
     look: int = LOOK
 
@@ -172,12 +181,23 @@ class RuleDispatcher:
 
     def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
         """The kernel's rule for these problems side by side, without prices yet; writes keys into an empty state."""
-        s.key[:] = np.concatenate([self.key(p, seed) for p, seed in zip(problems, seeds, strict=True)])
+        s.key[:] = np.concatenate([self.key(p, seed, 0) for p, seed in zip(problems, seeds, strict=True)])
         ratios = [rank_ratio(p) for p in problems] if self.order == BY_RATIO else [np.zeros(0)]
         size = (
             (len(s.job_left), max(p.cluster.num_classes for p in problems)) if self.device == LATE else (0, 0)
         )
         return TaskRule(self.order, self.device, self.look, np.concatenate(ratios), np.ones(size))
+
+    def grown(self, rule: TaskRule, problem: Problem, s: TaskState, seed: int, first: Place) -> TaskRule:
+        """The rule with a further problem in a state that has room for it; writes keys there."""
+        last = first.task + problem.num_tasks
+        s.key[first.task : last] = self.key(problem, seed, first.number)
+        if self.order == BY_RATIO:
+            rule = rule._replace(ratio=_with_room(rule.ratio, len(s.key)))
+            rule.ratio[first.task : last] = rank_ratio(problem)
+        if self.device == LATE:
+            rule = rule._replace(price=_with_room(rule.price, len(s.job_left)))
+        return rule
 
     def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
         """The rule with the prices of all arrivals; writes keys and work of the tasks into an empty state."""
@@ -198,6 +218,13 @@ class RuleDispatcher:
                 rule.price[first_job : first_job + count, : prices.shape[1]] = prices
             first_task, first_job = first_task + problem.num_tasks, first_job + count
         return rule
+
+
+def _with_room(column: Floats, room: int) -> Floats:
+    """The column, or a longer one of ones behind it."""
+    if len(column) >= room:
+        return column
+    return np.concatenate([column, np.ones((room - len(column), *column.shape[1:]))])
 
 
 fifo = RuleDispatcher("fifo", IDLE)

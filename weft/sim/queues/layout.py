@@ -104,6 +104,20 @@ def refuse_queues(problem: Problem) -> str | None:
     return None
 
 
+def refuse_stream(problem: Problem) -> str | None:
+    """The reason why no dispatcher of the queue view can act on this problem, or None."""
+    if len(problem.jobs) != 1:
+        return f"a stream repeats one job, this problem has {len(problem.jobs)}"
+    job = problem.jobs[0]
+    if job.eligible is not None:
+        return f"job {job.name!r} may use some devices only: queues by kind are open to all devices"
+    if problem.ccr > 0:
+        return "data on edges takes time on these links: queues by kind know no transfers"
+    if problem.noise > 0:
+        return "run times vary: queues by kind take them as they are given"
+    return refuse_queues(problem)
+
+
 def _overload(cluster: Cluster, graph: TaskGraph) -> str | None:
     """How the slots of one device may together hold more than it has, or None: slots do not see one another.
 

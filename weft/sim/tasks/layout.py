@@ -13,6 +13,7 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.sim.arrays import Arrays, compile_problem, zeros
+from weft.sim.queues.layout import refuse_stream
 from weft.sim.tasks.clock import begin
 from weft.sim.tasks.state import ABORTED, ENDED, EXPIRED, NUM_COUNTS, Facts, Tasks, TaskState
 
@@ -28,20 +29,23 @@ def refuse_tasks(problem: Problem) -> str | None:
         return "the links take one transfer at a time (one-port): dispatchers assume no contention"
     for device_class in problem.cluster.classes:
         if device_class.batch > 1:
-            return f"class {device_class.name!r} takes batches: only queues of one repeated job fill them"
+            why = refuse_stream(problem)
+            unless = f", and they cannot be used here: {why}" if why else ""
+            return f"class {device_class.name!r} takes batches: only queues by kind fill them{unless}"
     return None
 
 
-def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False) -> Tasks:
+def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_open: bool = False) -> Tasks:
     """Lay problems out side by side, one environment each.
 
     ``drops_late``: what has not started when its job is due is dropped, and the job expires.
+    ``is_open``: jobs may be added, whatever resources they need and devices they may use.
     """
     for problem in problems:
         reason = refuse_tasks(problem)
         if reason is not None:
             raise UnsupportedError(f"problem {problem.name!r}: {reason}")
-    parts = [compile_problem(problem) for problem in problems]
+    parts = [compile_problem(problem, is_open=is_open) for problem in problems]
     task_ptr = _pointer([len(a.release) for a in parts])
     device_ptr = _pointer([len(a.device_class) for a in parts])
     job_ptr = _pointer([len(problem.jobs) for problem in problems])
@@ -65,7 +69,7 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False) -> T
         job_due=np.concatenate([_due(problem) for problem in problems]),
         job_order=_joined([np.argsort(one, kind="stable") for one in release], job_ptr),
         **_device_columns(parts, pools, num_resources),
-        allowed=_allowed(parts, problems),
+        allowed=_allowed(parts, problems, is_open=is_open),
         latency=np.concatenate([a.latency.ravel() for a in parts]),
         inverse=np.concatenate([a.inverse.ravel() for a in parts]),
         drops_late=bool(drops_late),
@@ -195,8 +199,8 @@ def _due(problem: Problem) -> Floats:
     return np.array(late, dtype=np.float64)
 
 
-def _allowed(parts: Sequence[Arrays], problems: Sequence[Problem]) -> Bools:
-    if not any(a.allowed.size for a in parts):
+def _allowed(parts: Sequence[Arrays], problems: Sequence[Problem], *, is_open: bool) -> Bools:
+    if not is_open and not any(a.allowed.size for a in parts):
         return np.zeros((0, 0), np.bool_)
     width = max(len(a.device_class) for a in parts)
     table = np.ones((sum(len(problem.jobs) for problem in problems), width), np.bool_)

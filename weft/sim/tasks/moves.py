@@ -237,7 +237,7 @@ def _make_ready(w: Tasks, s: TaskState, b: int, i: int) -> None:
 
 
 @inlined
-def _close(w: Tasks, s: TaskState, b: int, i: int) -> None:
+def close_task(w: Tasks, s: TaskState, b: int, i: int) -> None:
     """Task i is done or skipped: its job is done when it was the last one."""
     j = w.job[i]
     s.job_open[j] -= 1
@@ -266,7 +266,7 @@ def _settle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> None:
             elif left == 0:
                 s.status[j] = SKIPPED
                 s.job_left[w.job[j]] -= s.work[j]
-                _close(w, s, b, j)
+                close_task(w, s, b, j)
                 s.stack[base + height] = j
                 height += 1
         has_run = False
@@ -312,7 +312,7 @@ def finish(w: Tasks, f: Facts, s: TaskState, b: int, row: int) -> None:
         return
     s.status[i] = DONE
     _settle(w, f, s, b, i)
-    _close(w, s, b, i)
+    close_task(w, s, b, i)
 
 
 @kernel

@@ -8,7 +8,7 @@ the prices nearer to those of that sum. They start equal, and no job that is yet
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,8 @@ ROUNDS = 10
 """Rounds of multiplicative weights at every arrival; the mean over them is the price."""
 STEP = 0.1
 """How far a round moves the prices: the busiest class against an idle one, as a logarithm."""
+NOTHING = 1e-60
+"""A profile with this share of all work, after some 4,500 arrivals without it, moves no digit of any price."""
 
 
 class Market(NamedTuple):
@@ -122,19 +124,49 @@ def new_worth(m: Market) -> Worth:
 
 
 class LivePrices:
-    """The prices of one problem while its jobs arrive, one by one."""
+    """The prices of one cluster while jobs arrive, one by one; profiles are added as they come."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._market = market_of(problem)
-        self._worth = new_worth(self._market)
-        self._price = np.ones(len(self._market.count))
+    def __init__(self, count: Floats) -> None:
+        num_classes = len(count)
+        self._count = count.astype(np.float64)
+        self._place: dict[bytes, int] = {}
+        self._relative = np.zeros((0, num_classes))
+        self._worth = Worth(np.zeros(0), self._count / self._count.sum())
+        self._price = np.ones(num_classes)
 
-    def arrive(self, j: int, prices: Floats, k: int, work: Floats) -> None:
-        """Job j is the k-th to arrive: write its prices, if the rule has room for them, and its work."""
-        price_arrival(self._market, self._worth, j, self._price, work)
-        self._write(prices, k)
+    def arrive(self, run: Floats, prices: Floats, k: int, work: Floats) -> None:
+        """A job with these run times is the k-th to arrive: write its prices, if the rule has room, and its work.
 
-    def _write(self, prices: Floats, k: int) -> None:
+        ``run`` is (num_tasks, num_classes), ``work`` is (num_tasks,).
+        """
+        least = run[:, self._count > 0].min(axis=1, initial=np.inf)
+        takes_time = least > 0
+        profile = np.full(len(run), -1, np.int64)
+        profile[takes_time] = self._profiles(np.round(run[takes_time] / least[takes_time, None], 9))
+        whole = np.array([0, len(run)], np.int64)
+        market = Market(run, profile, least, self._relative, self._count, whole)
+        price_arrival(market, self._worth, 0, self._price, work)
+        self.write(prices, k)
+
+    def _profiles(self, rows: Floats) -> list[int]:
+        keys = [row.tobytes() for row in rows]
+        if any(key not in self._place for key in keys):
+            self._add_profiles(rows)
+        return [self._place[key] for key in keys]
+
+    def _add_profiles(self, rows: Floats) -> None:
+        """All profiles in one order, whoever came first: sums are then the same; those of no weight go."""
+        weight = self._worth.weight
+        counts = weight > NOTHING * weight.sum()
+        kept = self._relative[counts]
+        relative, place = np.unique(np.concatenate([kept, rows]), axis=0, return_inverse=True)
+        self._relative = np.ascontiguousarray(relative)
+        self._worth = self._worth._replace(weight=np.zeros(len(relative)))
+        self._worth.weight[place.ravel()[: len(kept)]] = weight[counts]
+        self._place = {row.tobytes(): g for g, row in enumerate(self._relative)}
+
+    def write(self, prices: Floats, k: int) -> None:
+        """Write the prices that hold, if the rule has room for them."""
         if 0 <= k < len(prices):
             prices[k] = self._price
 
@@ -143,11 +175,16 @@ class LivePrices:
         return {
             **{name: column.tolist() for name, column in self._worth._asdict().items()},
             "price": self._price.tolist(),
+            "profiles": [[x if np.isfinite(x) else None for x in row] for row in self._relative.tolist()],
         }
 
-    def restore(self, stored: Mapping[str, list[float]], prices: Floats, k: int) -> None:
-        """Go back to a snapshot, of which the k-th arrival was the last one."""
-        for name, column in self._worth._asdict().items():
-            column[:] = stored[name]
+    def restore(self, stored: Mapping[str, list[Any]]) -> None:
+        """Go back to a snapshot."""
+        profiles = np.array(stored["profiles"], dtype=np.float64).reshape(-1, len(self._count))
+        self._relative = np.where(np.isnan(profiles), np.inf, profiles)
+        self._place = {row.tobytes(): g for g, row in enumerate(self._relative)}
+        share = np.array(stored["share"], dtype=np.float64)
+        if len(stored["weight"]) != len(profiles) or share.shape != self._count.shape:
+            raise ValueError("expected a weight per profile and a share per class")
+        self._worth = Worth(np.array(stored["weight"], dtype=np.float64), share)
         self._price[:] = stored["price"]
-        self._write(prices, k)

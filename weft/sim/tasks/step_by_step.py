@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.sim.jit import kernel, lean_kernel
-from weft.sim.tasks.moves import free_again, let_go, serve_all
+from weft.sim.jit import kernel, lean_inlined, lean_kernel
+from weft.sim.tasks.moves import close_task, free_again, let_go, serve_all
 from weft.sim.tasks.rules import TaskRule, decide
-from weft.sim.tasks.state import ABORTED, Facts, Tasks, TaskState, mark
+from weft.sim.tasks.state import ABORTED, EXPIRED, READY, Facts, Tasks, TaskState, mark, unready
 
 
 @kernel
@@ -31,3 +31,28 @@ def abort(w: Tasks, s: TaskState, b: int, row: int) -> None:
     """A running row came to nothing: its task waits for a decision again, unless its job has expired."""
     let_go(w, s, b, row, ABORTED)
     free_again(w, s, b, s.row_task[row])
+
+
+@lean_inlined
+def _drop(w: Tasks, s: TaskState, b: int, i: int) -> None:
+    if s.status[i] <= READY:
+        unready(w, s, b, i)
+        s.job_left[w.job[i]] -= s.work[i]
+    s.status[i] = EXPIRED
+    close_task(w, s, b, i)
+
+
+@lean_kernel
+def give_up(w: Tasks, s: TaskState, b: int, i: int) -> None:
+    """Task i has failed for good: all that needs it is dropped with it, the rest of its job goes on."""
+    base, height = w.task_ptr[b], np.int64(1)
+    _drop(w, s, b, i)
+    s.stack[base] = i
+    while height > 0:
+        height -= 1
+        at = s.stack[base + height]
+        for e in range(w.succ_ptr[at], w.succ_ptr[at + 1]):
+            if s.status[w.succ[e]] != EXPIRED:
+                _drop(w, s, b, w.succ[e])
+                s.stack[base + height] = w.succ[e]
+                height += 1
