@@ -59,6 +59,14 @@ def test_dry_run_refuses_the_seeds_a_run_refuses(recipe: str, capsys: pytest.Cap
     assert main(["train", recipe, "--dry-run", "--seeds", f"1,{2**32}"]) == 2
 
 
+def test_dry_run_says_what_would_be_trained(capsys: pytest.CaptureFixture[str]):
+    assert main(["train", "oneshot-jobshop", "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith("a planner, by oneshot: priorities and devices")
+    assert main(["train", "conditional-many", "--dry-run", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["algorithm"], document["role"]) == ("graph-ppo", "dispatcher")
+
+
 def test_every_algorithm_has_recipes_that_read_into_its_config():
     for name, row in ALGORITHMS.items():
         found = [one for one in map(read_recipe, recipe_names()) if one.algorithm == name]
