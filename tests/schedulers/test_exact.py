@@ -375,7 +375,7 @@ def test_exact_takes_the_schedule_of_its_first_planner_as_hint_and_horizon(monke
     monkeypatch.setattr(
         Program,
         "hint",
-        lambda self, plan: (seen.append((plan.makespan, self.case.horizon)), hint(self, plan)),
+        lambda self, plan: (seen.append((plan.makespan, self.ticked.horizon)), hint(self, plan)),
     )
     found = Exact(Given(better)).plan(problem, limit=Limit(effort=1))
     assert seen == [(better.makespan, better.makespan)]
