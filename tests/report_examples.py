@@ -10,8 +10,8 @@ from typing import Any
 
 from weft.evaluation.sweep.answers import evaluation_of
 from weft.evaluation.sweep.evaluation import Evaluation
-from weft.evaluation.sweep.metrics import PLANS, STREAMS
 from weft.evaluation.sweep.store import Measured, Row, open_sweep
+from weft.kinds import PROBLEMS, TASKS
 
 Cost = Callable[[str, float, int], float]
 """Scheduler, value of the setting, seed -> cost."""
@@ -49,7 +49,7 @@ def example_row(cell: str, seed: int, scheduler: str, cost: float, **more: objec
         ),
     }
     columns |= more
-    names = STREAMS if columns["p99_jct"] is not None else PLANS
+    names = (TASKS if columns["p99_jct"] is not None else PROBLEMS).metrics
     metrics = {name: columns[name] for name in names}
     further = {name: columns[name] for name in ("gap_percent", "lower_bound", "copies")}
     kept = {field.name: columns[field.name] for field in fields(Row) if field.name in columns}
@@ -113,7 +113,8 @@ def write_sweep(folder: Path, config: Mapping[str, object], rows: Sequence[Row])
 def write_run(folder: Path, rows: Sequence[Mapping[str, object]], recipe: str = "conditional-pi-4") -> Path:
     """A run folder with these rows of metrics."""
     folder.mkdir(parents=True)
-    config = {"schema": "weft.run/1", "seed": 1, "recipe": {"name": recipe}, "versions": {"weft": "0.1.0"}}
+    trained = {"name": recipe, "validation": {"baselines": ["fifo", "mru", "depth-first"]}}
+    config = {"schema": "weft.run/1", "seed": 1, "recipe": trained, "versions": {"weft": "0.1.0"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder

@@ -100,7 +100,9 @@ def test_evaluate_resumes_what_is_in_the_folder(tmp_path: Path):
 
 
 def test_evaluate_ends_with_1_where_a_schedule_breaks_a_rule(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("weft.evaluation.sweep.runner._fault", lambda schedule: "slots (t0, cpu-0): too many")
+    monkeypatch.setattr(
+        "weft.evaluation.sweep.plan_runs._fault", lambda schedule: "slots (t0, cpu-0): too many"
+    )
     done = weft("evaluate", "workflows", *SMALL)
     assert done.exit_code == 1
     assert "NOT VALID: heft on test/0, seed 0: slots (t0, cpu-0): too many" in done.stderr

@@ -13,6 +13,7 @@ from weft.evaluation.report.build import gather
 from weft.evaluation.report.devices import device_uses
 from weft.evaluation.sweep.answers import evaluation_of, read_evaluation
 from weft.evaluation.sweep.store import open_sweep
+from weft.kinds import TASKS
 
 
 def better(name: str, p: float, seed: int) -> float:
@@ -161,7 +162,7 @@ def test_evaluation_of_streams_that_differ_averages_their_seeds():
 
 def test_evaluation_of_a_stream_is_judged_by_job_times():
     swept = example_frame(better, metric="makespan", generator="workflow")
-    assert (swept.metric, swept.is_stream, swept.num_samples) == ("mean_jct", True, 24)
+    assert (swept.metric, swept.kind, swept.num_samples) == ("mean_jct", TASKS, 24)
 
 
 def test_evaluation_of_machines_that_differ_has_no_devices():

@@ -71,7 +71,7 @@ def test_workload_seed_differs_between_problems_and_seeds():
 
 def test_job_takes_no_less_than_its_fastest_path():
     setup = small()
-    for name in (one for one, entry in DISPATCHERS.items() if QUEUES in entry.acts_on):
+    for name in (one for one, entry in DISPATCHERS.items() if QUEUES.name in entry.acts_on):
         found = run_rule(dispatcher(name), setup, SEEDS)
         least = np.stack([least_job_times(setup, seed) for seed in SEEDS])
         assert (found.job_times >= least - 1e-9).all()
@@ -300,7 +300,7 @@ def test_sweep_keeps_utilisation_and_batch_fill_of_every_device():
 
 
 def test_sweep_refuses_a_planner():
-    with pytest.raises(InputError, match="no dispatcher 'peft'"):
+    with pytest.raises(InputError, match="peft is a planner: it acts on whole problems"):
         Sweep(sweep("conditional"), ("peft",), 1)
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, LockedError
-from weft.evaluation.sweep.metrics import PLANS, STREAMS
 from weft.evaluation.sweep.store import CONFIG, DATABASE, Measured, Row, differences, open_sweep, read_sweep
 from weft.io.folders import LOCK
+from weft.kinds import PROBLEMS, TASKS
 
 CONFIG_A = {"schedulers": ["heft"], "seeds": [0, 1], "cells": {"": {"ccr": 1.0}}}
 ROW = Row(
@@ -194,8 +194,8 @@ def test_sweep_of_a_former_schema_is_read_and_not_added_to(tmp_path: Path):
     with read_sweep(tmp_path) as store:
         plan, stream = store.rows()
         assert store.rows_hash()[:8] == "3de8da75"  # as before figures had a column of their own
-    assert list(plan.metrics) == list(PLANS) and plan.more == {"lower_bound": 3.0}
-    assert list(stream.metrics) == list(STREAMS)
+    assert list(plan.metrics) == list(PROBLEMS.metrics) and plan.more == {"lower_bound": 3.0}
+    assert list(stream.metrics) == list(TASKS.metrics)
     assert stream.more == {"gap_percent": 9.0, "lower_bound": 1.5, "copies": 0}
     assert stream.to_dict()["slr"] is None and plan.to_dict()["p99_jct"] is None
     with pytest.raises(InputError, match="a former weft: report on it"), open_sweep(tmp_path, {"a": 1}):

@@ -19,14 +19,9 @@ from weft.cli import main
 from weft.errors import InputError, UnsupportedError
 from weft.evaluation.sweep import runner as benchmark
 from weft.evaluation.sweep.answers import choose_baseline, evaluate
-from weft.evaluation.sweep.runner import (
-    Sweep,
-    as_it_happened,
-    is_drawn_for_check,
-    noise_seed,
-    run,
-    trace_hash,
-)
+from weft.evaluation.sweep.checking import is_drawn_for_check, trace_hash
+from weft.evaluation.sweep.plan_runs import as_it_happened, noise_seed
+from weft.evaluation.sweep.runner import Sweep, run
 from weft.evaluation.sweep.store import Row, open_sweep, read_sweep
 from weft.model.draws import keyed_uniform
 from weft.model.problem import Problem, realise
@@ -162,9 +157,9 @@ class Overlapping:
 def overlapping(monkeypatch: pytest.MonkeyPatch) -> str:
     entry = catalog.Entry("tests:none", "wrong on purpose")
     monkeypatch.setitem(catalog.PLANNERS, "overlapping", entry)
-    known = catalog.planner
+    known = catalog.find
     monkeypatch.setattr(
-        catalog, "planner", lambda name: Overlapping() if name == "overlapping" else known(name)
+        catalog, "find", lambda name, kind: Overlapping() if name == "overlapping" else known(name, kind)
     )
     return "overlapping"
 

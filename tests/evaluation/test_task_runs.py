@@ -52,5 +52,5 @@ def test_sweep_refuses_streams_beside_single_workflows():
 
 
 def test_sweep_refuses_a_planner_in_a_stream():
-    with pytest.raises(InputError, match="no dispatcher 'cpop'"):
+    with pytest.raises(InputError, match=r"cpop is a planner: .* plan:cpop plans jobs as they arrive"):
         Sweep(sweep("workflows", SMALL), ("cpop",), 1)

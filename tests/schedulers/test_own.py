@@ -40,7 +40,7 @@ class Fifo:
 @pytest.fixture(scope="module")
 def stream() -> Problem:
     """Workflows that keep arriving, with noise."""
-    return scenario("workflows", load=0.8, jobs=8, tasks=12, noise=0.3).job_stream("validation", 0, 0)
+    return scenario("workflows", load=0.8, jobs=8, tasks=12, noise=0.3).dispatched("validation", 0, 0)
 
 
 def same(one: Schedule, other: Schedule) -> bool:

@@ -14,6 +14,7 @@ import typer
 from weft.cli import options as opt
 from weft.cli import output
 from weft.cli.evaluate_tables import show
+from weft.kinds import QUEUES
 
 if TYPE_CHECKING:
     from weft.evaluation.sweep.evaluation import Evaluation
@@ -75,13 +76,16 @@ def evaluate(
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
-    from weft.evaluation.sweep.request import cells_of
+    from weft.evaluation.sweep.request import cells_of, dispatched_if_asked
     from weft.evaluation.sweep.request import evaluate as run
     from weft.scenarios import parse_assignments
 
-    cells = cells_of(what, parse_assignments(settings or []), cluster)
-    _check_plot(plot, cells[0])
     names, numbers = opt.scheduler_names(schedulers), range(seed, seed + seeds)
+    given = cells_of(what, parse_assignments(settings or []), cluster)
+    cells = dispatched_if_asked(given, names)
+    if cells != given:
+        output.note("weft: tasks are dispatched as jobs are released, not planned: some names only dispatch")
+    _check_plot(plot, cells[0])
     which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
     how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
     with _counting("rows") as progress:
@@ -110,7 +114,7 @@ def _say_fallbacks(found: Evaluation) -> None:
 
 def _check_plot(plot: Path | None, cell: Scenario) -> None:
     """A picture is a file; the figures of a stream may also be a folder."""
-    if plot is not None and cell.is_stream and not cell.is_job_stream and not plot.suffix:
+    if plot is not None and cell.kind is QUEUES and not plot.suffix:
         opt.check_chart(plot / "figure.png", "--plot", "figures of the stream")
     else:
         opt.check_chart(plot, "--plot", "a figure of the sweep")

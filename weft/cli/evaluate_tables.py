@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli import output
+from weft.kinds import PROBLEMS
 
 if TYPE_CHECKING:
     from weft.evaluation.statistics import Comparison
@@ -112,8 +113,8 @@ def _show_cell(found: Evaluation, cell: str) -> None:
     """One line per scheduler of a cell; the best of those that broke no rule is marked."""
     summary = {(s.scheduler, s.metric): s for s in found.summary if s.cell == cell}
     best = min((summary[name, found.metric].mean for name in found.sound), default=math.nan)
-    columns = _STREAM_COLUMNS if found.is_stream else _COLUMNS
-    took = "ran in" if found.is_stream else "planned in"
+    columns = _COLUMNS if found.kind is PROBLEMS else _STREAM_COLUMNS
+    took = found.kind.took
     mean = found.metric if found.metric.startswith("mean_") else f"mean {found.metric}"
     numeric = (mean, "interval", *columns, took)
     headers = ["", "scheduler", *numeric, f"against {found.baseline}"]

@@ -71,7 +71,7 @@ def drawn(number: int, *, branches: bool, outages: bool) -> World:
     """A stream of workflows with deadlines, and with branches and outages if asked for."""
     rng = np.random.default_rng([1, number])
     chosen = scenario("workflows", load=0.8, jobs=JOBS, tasks=TASKS, noise=NOISE)
-    problem = chosen.job_stream("validation", number, 0)
+    problem = chosen.dispatched("validation", number, 0)
     problem = problem.replaced(jobs=tuple(_varied(job, rng, branches=branches) for job in problem.jobs))
     end = 2.0 * problem.jobs[-1].release
     away = [Outage(device, *_times(rng, 0.0, end)) for device in (1, 4)] if outages else []

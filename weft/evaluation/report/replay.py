@@ -13,11 +13,11 @@ from weft.evaluation.figures.gantt import labels, pack
 from weft.evaluation.report.blocks import Gantt, Panel
 from weft.evaluation.sweep.batches import Trace, record
 from weft.evaluation.sweep.checking import trace_hash
-from weft.evaluation.sweep.config_form import QUEUES
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
+from weft.evaluation.sweep.plan_runs import noise_seed
 from weft.evaluation.sweep.queue_runs import Outcome, workload_seed
-from weft.evaluation.sweep.runner import noise_seed
+from weft.kinds import QUEUES, TASKS
 from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
@@ -67,12 +67,12 @@ def draw(
         Which jobs of a stream are shown: those in the ``middle``, or where the first scheduler
         loses most to the second (``loss``).
     """
+    if swept.kind is TASKS:
+        raise InputError("streams of different workflows are not drawn", file=swept.source)
     made = instance(swept, cell, sample)
     where = f"{cell + ', ' if cell else ''}{sample}"
-    if made.scenario.recipe.generator in QUEUES:
+    if swept.kind is QUEUES:
         return _stream_gantt(swept, made, schedulers, where, at)
-    if swept.is_stream:
-        raise InputError("streams of different workflows are not drawn", file=swept.source)
     problem = made.scenario.problem(made.split, made.index)
     plans = [_plan(problem, made, name) for name in schedulers]
     kinds = tuple(dict.fromkeys(kind for plan in plans for kind in labels(plan)[0]))

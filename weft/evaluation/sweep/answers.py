@@ -61,15 +61,13 @@ def evaluation_of(
 def _of_rows(
     source: str, config: Config, rows: Sequence[Row], baseline: str | None, is_sorted: bool = False
 ) -> Evaluation:
-    asked = read_config(config, source)
-    is_stream = any("p99_jct" in row.metrics for row in rows)
-    has_seed_samples = asked.has_seed_samples(is_stream)
+    asked = read_config(config, source, any("p99_jct" in row.metrics for row in rows))
     cells = in_order(asked.cells) if is_sorted else asked.cells
-    pairs = pairs_of(rows, asked.schedulers, [cell.label for cell in cells], has_seed_samples)
+    pairs = pairs_of(rows, asked.schedulers, [cell.label for cell in cells], asked.has_seed_samples)
     present = tuple(cell for cell in cells if pairs.samples[cell.label])
     if not present:
         raise InputError("no problem has rows of every scheduler yet", file=source)
-    metric = asked.metric(is_stream)
+    metric = asked.metric
     if metric not in pairs.metrics:
         known = ", ".join(pairs.metrics)
         raise InputError(f"expected one of {known} of such rows, got {metric!r}", file=source, field="metric")
@@ -77,15 +75,15 @@ def _of_rows(
         title=asked.name,
         source=source,
         metric=metric,
-        baseline=choose_baseline(baseline, asked.baseline(is_stream), asked.schedulers),
+        baseline=choose_baseline(baseline, asked.baseline, asked.schedulers),
         schedulers=asked.schedulers,
         cells=present,
         rows=tuple(rows),
         pairs=pairs,
         breaches=breaches_of(rows),
         unit=asked.unit,
-        is_stream=is_stream,
-        has_seed_samples=has_seed_samples,
+        kind=asked.kind,
+        has_seed_samples=asked.has_seed_samples,
         learned=asked.learned,
         asked=asked,
     )

@@ -16,8 +16,8 @@ import numpy as np
 
 from weft.catalog import BASELINES, ENVELOPE, WAITING, chooser
 from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
-from weft.evaluation.sweep.config_form import STREAM
 from weft.evaluation.sweep.evaluation import Evaluation
+from weft.kinds import QUEUES
 from weft.model.graph import Floats
 from weft.policies.learned import Learned
 
@@ -112,7 +112,7 @@ def claims(found: Evaluation) -> tuple[Claim, ...]:
 
     Policies of one folder, which differ in their training seed, are spoken of together.
     """
-    if found.generator != STREAM or len(found.units) < 2:
+    if found.kind is not QUEUES or not found.has_seed_samples or len(found.units) < 2:
         return ()
     whole = found.grouped(found.members)
     table, names = Table(whole), [name for name in whole.sound if name in whole.learned]

@@ -9,16 +9,11 @@ from typing import TypeVar
 
 from weft.errors import InputError
 from weft.evaluation.sweep.store import Config
-from weft.scenarios.recipes import STREAM_BASELINE
+from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
 
 T = TypeVar("T")
 MANY_STREAMS = "random-stream"
 """The generator of streams whose problems differ: these are the samples, not their seeds."""
-STREAM = "stream"
-"""The generator of streams of one problem."""
-QUEUES = (STREAM, MANY_STREAMS)
-"""Generators of streams whose tasks wait in queues by kind."""
-JOB_TIME = "mean_jct"
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,13 @@ class Asked:
     seeds: tuple[int, ...]
     num_problems: int
     split: str
+    kind: Kind
+    """What the schedulers act on."""
+    metric: str
+    """The cost that decides."""
+    baseline: str
+    has_seed_samples: bool
+    """Whether every seed is a workload, and so a sample, of its own."""
 
     @property
     def name(self) -> str:
@@ -71,28 +73,16 @@ class Asked:
         """Rows of the whole sweep, whether or not they are there."""
         return len(self.cells) * self.num_problems * len(self.seeds) * len(self.schedulers)
 
-    def metric(self, is_stream: bool) -> str:
-        """The cost that decides, as in :attr:`weft.scenarios.Scenario.metric`."""
-        return JOB_TIME if is_stream and self.generator not in QUEUES else str(self.recipe["metric"])
 
-    def baseline(self, is_stream: bool) -> str:
-        """The scenario's own, as in :attr:`weft.scenarios.Scenario.baseline`."""
-        return STREAM_BASELINE if is_stream and self.generator not in QUEUES else str(self.recipe["baseline"])
-
-    def has_seed_samples(self, is_stream: bool) -> bool:
-        """Whether every seed is a workload, and so a sample, of its own."""
-        return is_stream and self.generator != MANY_STREAMS
-
-
-def read_config(config: Config, source: str) -> Asked:
-    """What a configuration says; an error names its source."""
+def read_config(config: Config, source: str, is_stream: bool) -> Asked:
+    """What a configuration says; an error names its source. Whether rows are of a stream, older ones do not say."""
     try:
-        return _asked(config)
+        return _asked(config, is_stream)
     except (KeyError, TypeError, AttributeError, IndexError):
         raise InputError("expected the configuration of a sweep", file=source, field="config") from None
 
 
-def _asked(config: Config) -> Asked:
+def _asked(config: Config, is_stream: bool) -> Asked:
     recipe = table(config["scenario"])
     for setting in map(table, recipe["settings"] if isinstance(recipe["settings"], list) else [None]):
         _ = setting["name"], setting["default"]
@@ -107,7 +97,22 @@ def _asked(config: Config) -> Asked:
         tuple(_of(int, seed) for seed in _of(list, config["seeds"])),
         _of(int, config["problems"]),
         _of(str, config["split"]),
+        *_run(config, recipe, is_stream),
     )
+
+
+def _run(config: Config, recipe: Mapping[str, object], is_stream: bool) -> tuple[Kind, str, str, bool]:
+    """Kind, metric, baseline and whether seeds are samples; older configurations leave them to the recipe."""
+    if "run" in config:
+        run = table(config["run"])
+        kind, named = KINDS[_of(str, run["kind"])], [str(run[key]) for key in ("metric", "baseline")]
+        return kind, named[0], named[1], bool(run["seeds_are_samples"])
+    is_queue = recipe["generator"] in ("stream", MANY_STREAMS)
+    kind = PROBLEMS if not is_stream else QUEUES if is_queue else TASKS
+    usual = (
+        (kind.metric, kind.baseline) if kind is TASKS else (str(recipe["metric"]), str(recipe["baseline"]))
+    )
+    return kind, *usual, is_stream and recipe["generator"] != MANY_STREAMS
 
 
 def in_order(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:

@@ -29,6 +29,7 @@ from weft.evaluation.sweep.metrics import metric as metric_of
 from weft.evaluation.sweep.pairing import Pairs, Sample
 from weft.evaluation.sweep.store import Key, Row
 from weft.io.verb_documents import document
+from weft.kinds import PROBLEMS, QUEUES, Kind
 from weft.model.graph import Floats
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ class Evaluation:
     """Schedulers whose schedules broke a rule, in any cell: none of them is best or compared."""
     unit: str = ""
     """Of times; empty where it is not known."""
-    is_stream: bool = False
-    """Whether jobs keep arriving."""
+    kind: Kind = PROBLEMS
+    """What the schedulers act on."""
     has_seed_samples: bool = False
     """Whether samples differ in their seed alone."""
     learned: tuple[str, ...] = ()
@@ -135,11 +136,6 @@ class Evaluation:
     def scenario(self) -> str:
         """Name of the scenario; of a document its title."""
         return self.title if self.asked is None else self.asked.name
-
-    @property
-    def generator(self) -> str:
-        """What made the problems; empty of documents."""
-        return "" if self.asked is None else self.asked.generator
 
     @property
     def samples(self) -> Mapping[str, tuple[Sample, ...]]:
@@ -303,7 +299,7 @@ class Evaluation:
     @cached_property
     def envelopes(self) -> tuple[Envelope, ...]:
         """Every scheduler against the best rule of each problem, where streams of many problems are run."""
-        if not self.is_stream or self.has_seed_samples:
+        if self.kind is not QUEUES or self.has_seed_samples:
             return ()
         return tuple(
             one

@@ -40,10 +40,6 @@ METRICS = {
         Metric("best_known", "best known makespan", TIME, None),
     )
 }
-PLANS = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "copies")
-"""What is summed up of rows whose schedulers plan."""
-STREAMS = ("mean_jct", "p99_jct", "utilisation", "batch_fill", "makespan", "expired")
-"""The same where jobs keep arriving."""
 
 
 def metric(name: str) -> Metric:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from weft.errors import UnsupportedError
 from weft.evaluation.sweep.checking import SMALL
 from weft.evaluation.sweep.store import Measured, Row
 from weft.evaluation.sweep.stream_bounds import least_job_times, taken_edges
+from weft.evaluation.sweep.unit import Unit
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
@@ -31,7 +31,7 @@ from weft.model.stream_record import StreamRecord
 from weft.model.validate import validate
 from weft.policies.guard import Guard, safe_dispatcher
 from weft.policies.learned import Floats32, Learned, Policy
-from weft.scenarios import scenario
+from weft.scenarios import Scenario, scenario
 from weft.schedulers.dispatchers.queues import Dispatcher, act_all, begin_all, observe_all, refuse_stream
 from weft.sim.jit import announce
 from weft.sim.queues.drift import write_all_drifts
@@ -40,9 +40,6 @@ from weft.sim.queues.kernel import DECISIONS, EXPIRED, IDLES, NEXT_JOB, State, S
 from weft.sim.queues.layout import compile_stream, edge_probabilities, new_state, num_branches
 from weft.sim.queues.observation import num_features
 from weft.sim.queues.rules import choose_all, run_episodes
-
-if TYPE_CHECKING:
-    from weft.evaluation.sweep.runner import Unit
 
 FIRST_ROOM = 1024
 """Room for so many jobs at once; four times as much whenever that is too little."""
@@ -263,17 +260,27 @@ def _placed(cluster: Cluster, state: State) -> tuple[Ints, Ints, Floats, Floats]
     return device, np.where(has_run, batch, -1), state.task_start, state.task_finish
 
 
-def measure_stream(unit: Unit) -> list[Measured]:
-    """Run one scheduler on all seeds of a unit at once."""
-    chosen = unit.scenario
-    name = chosen.problem_name(unit.split, unit.index)
-    case = chosen.stream(unit.split, unit.index)
-    seeds = [workload_seed(chosen.recipe.seed, name, seed) for seed in unit.seeds]
-    warm(unit.scheduler)
-    started = time.perf_counter()
-    found = play(unit.scheduler, case, seeds)
-    seconds = (time.perf_counter() - started) / len(seeds)
-    return [Measured(_row(unit, name, found, k), seconds, int(found.fallbacks[k])) for k in range(len(seeds))]
+class QueueRuns:
+    """Dispatchers and policies on queues by kind: all seeds of a unit at once."""
+
+    def measure(self, unit: Unit) -> list[Measured]:
+        chosen = unit.scenario
+        case = chosen.stream(unit.split, unit.index)
+        seeds = [workload_seed(chosen.recipe.seed, unit.problem_name, seed) for seed in unit.seeds]
+        warm(unit.scheduler)
+        started = time.perf_counter()
+        found = play(unit.scheduler, case, seeds)
+        seconds = (time.perf_counter() - started) / len(seeds)
+        return [
+            Measured(_row(unit, unit.problem_name, found, k), seconds, int(found.fallbacks[k]))
+            for k in range(len(seeds))
+        ]
+
+    def warm(self, scheduler: str) -> None:
+        warm(scheduler)
+
+    def inputs(self, scenario: Scenario, schedulers: Sequence[str]) -> dict[str, object]:
+        return {"graph": scenario.recipe.graph, "policies": policy_hashes(schedulers)}
 
 
 def play(scheduler: str, case: StreamCase, seeds: Sequence[int], *, records: bool = False) -> Outcome:

@@ -14,7 +14,9 @@ from weft.evaluation.sweep.runner import Progress, Sweep
 from weft.evaluation.sweep.training_seeds import expand
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
+from weft.kinds import PROBLEMS
 from weft.scenarios import Scenario
+from weft.scenarios.generators import DISPATCH
 from weft.scenarios.recipes import is_recipe
 from weft.schedulers.base import Decides
 
@@ -66,8 +68,9 @@ def evaluate(
     progress
         Called with the number of rows done and of all rows.
     """
-    cells = cells_of(what, settings, cluster)
-    names, members = expand(_named(schedulers, workers) or cells[0].schedulers)
+    asked = _named(schedulers, workers)
+    cells = dispatched_if_asked(cells_of(what, settings, cluster), asked)
+    names, members = expand(asked or cells[0].schedulers)
     count = _count(cells, split) if problems is None else problems
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     sweep = Sweep(cells, names, count, numbers, split, effort, check)
@@ -111,6 +114,19 @@ def cells_of(
         if name in scenarios.recipe_names():
             raise InputError(f"expected one scenario or several files, got {name!r} among others")
     return scenarios.file_scenarios(names, settings, cluster)
+
+
+def dispatched_if_asked(cells: Sequence[Scenario], schedulers: Sequence[str]) -> tuple[Scenario, ...]:
+    """Files are planned, unless some name only dispatches: then their tasks are dispatched as jobs are released."""
+    is_open = cells[0].recipe.generator == "files" and cells[0].kind is PROBLEMS
+    if not is_open or not any(_only_dispatches(name) for name in schedulers):
+        return tuple(cells)
+    return tuple(cell.changed(run=DISPATCH) for cell in cells)
+
+
+def _only_dispatches(name: str) -> bool:
+    kinds = catalog.kinds_of(name)
+    return bool(kinds) and PROBLEMS not in kinds
 
 
 def _is_scenario(name: str) -> bool:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
-from weft.evaluation.sweep.metrics import PLANS, STREAMS
 from weft.io.folders import claim, locked
 from weft.io.sources import write_bytes
+from weft.kinds import PROBLEMS, TASKS
 
 DATABASE, CONFIG = "sweep.sqlite", "config.json"
 
@@ -183,7 +183,7 @@ def _row(named: dict[str, Any]) -> Row:
     head = {name: named[name] for name in (*_HEAD, "fault", "trace", "devices")}
     if "metrics" in named:
         return Row(**head, valid=valid, metrics=_figures(named, "metrics"), more=_figures(named, "more"))
-    summed = PLANS if named["p99_jct"] is None else STREAMS
+    summed = (PROBLEMS if named["p99_jct"] is None else TASKS).metrics
     more = {name: named[name] for name in _FIGURES if name not in summed and named[name] is not None}
     return Row(**head, valid=valid, metrics={name: named[name] for name in summed}, more=more)
 

@@ -18,8 +18,7 @@ from weft.scenarios.splits import seed_of
 from weft.sim.queues.environment import START, QueueEnv
 from weft.sim.queues.kernel import COMPLETED, EXPIRED, SUM_JCT
 from weft.sim.queues.rules import run_episodes
-from weft.training.ppo.graph_learner import TRIALS
-from weft.training.recipes import Recipe
+from weft.training.recipes import TRIALS, Recipe
 from weft.training.run.metrics import Metric
 
 PROBLEMS, JOBS = 16, 200
@@ -38,20 +37,21 @@ class ManyJudge:
         ]
         self.points = tuple(float(i) for i in range(len(setups)))
         self._envs = [QueueEnv(setup, TRIALS, staggered=False) for setup in setups]
-        self._best = np.array([_best_rule(recipe.rules, env) for env in self._envs])  # (num_problems,)
+        self.reference: Floats = np.array([_best_rule(recipe.rules, env) for env in self._envs])
+        """Mean job time (num_problems,) of the best rule of each problem."""
 
     def job_times(self, weights: Weights, card: Card) -> Floats:
         """Mean job time (num_problems,) of a policy that always takes its best choice."""
         policy = policy_of(weights, card)
         return np.array([_played(policy, env) for env in self._envs])
 
-    def best(self, names: Sequence[str]) -> Floats | None:
-        """Mean job time (num_problems,) of the best rule of each problem, whatever the names."""
-        return self._best
+    def score(self, times: Floats) -> float:
+        """Percent below the best rule of each problem."""
+        return -float(str(self.figures(times)["envelope_percent"]))
 
     def figures(self, times: Floats) -> dict[str, Metric]:
         """Percent above the best rule of each problem, the geometric mean."""
-        return {"envelope_percent": 100.0 * float(np.expm1(np.log(times / self._best).mean()))}
+        return {"envelope_percent": 100.0 * float(np.expm1(np.log(times / self.reference).mean()))}
 
 
 def _best_rule(names: Sequence[str], env: QueueEnv) -> float:

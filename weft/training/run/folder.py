@@ -196,6 +196,8 @@ def _read_config(path: Path) -> dict[str, object]:
 def _difference(stored: object, wanted: object) -> str:
     """Where a run's configuration differs from the one asked for."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
+        if strange := sorted(set(stored) ^ set(wanted)):
+            return f"another version of weft began the run, with other keys: {', '.join(strange)}"
         for key in [*wanted, *stored]:
             if stored.get(key) != wanted.get(key):
                 return f"{key}: the run has {stored.get(key)!r}, asked for {wanted.get(key)!r}"
