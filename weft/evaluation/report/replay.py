@@ -67,12 +67,12 @@ def draw(
         Which jobs of a stream are shown: those in the ``middle``, or where the first scheduler
         loses most to the second (``loss``).
     """
+    if swept.kind is TASKS:
+        raise InputError("streams of different workflows are not drawn", file=swept.source)
     made = instance(swept, cell, sample)
     where = f"{cell + ', ' if cell else ''}{sample}"
     if swept.kind is QUEUES:
         return _stream_gantt(swept, made, schedulers, where, at)
-    if swept.kind is TASKS:
-        raise InputError("streams of different workflows are not drawn", file=swept.source)
     problem = made.scenario.problem(made.split, made.index)
     plans = [_plan(problem, made, name) for name in schedulers]
     kinds = tuple(dict.fromkeys(kind for plan in plans for kind in labels(plan)[0]))

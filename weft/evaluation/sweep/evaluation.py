@@ -138,11 +138,6 @@ class Evaluation:
         return self.title if self.asked is None else self.asked.name
 
     @property
-    def generator(self) -> str:
-        """What made the problems; empty of documents."""
-        return "" if self.asked is None else self.asked.generator
-
-    @property
     def samples(self) -> Mapping[str, tuple[Sample, ...]]:
         """Label of a cell -> its samples."""
         return self.pairs.samples
