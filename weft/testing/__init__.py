@@ -1,4 +1,4 @@
-"""The contracts of planners, dispatchers and file formats, for whoever writes one; raises AssertionError.
+"""The contracts of planners, dispatchers, sessions and file formats, for whoever writes one; raises AssertionError.
 
 weft's own tests run the same functions. No test framework is needed.
 """
@@ -6,3 +6,4 @@ weft's own tests run the same functions. No test framework is needed.
 from weft.testing.dispatchers import check_dispatcher as check_dispatcher
 from weft.testing.formats import check_format as check_format
 from weft.testing.planners import check_planner as check_planner
+from weft.testing.sessions import check_session as check_session

@@ -8,9 +8,9 @@ from weft import catalog
 from weft.errors import UnsupportedError
 from weft.model.validate import validate
 from weft.schedulers.dispatchers.tasks import TaskDispatcher, run_one
-from weft.session import Session
-from weft.testing.blindness import World, by_kernel, by_session, compare, drawn
+from weft.testing.blindness import World, by_kernel, compare, drawn
 from weft.testing.planners import columns, ensure, told
+from weft.testing.sessions import check_same, has_session
 
 
 def check_dispatcher(dispatcher: Any, *, streams: int = 6) -> None:
@@ -35,8 +35,8 @@ def check_dispatcher(dispatcher: Any, *, streams: int = 6) -> None:
                 away = _supported(chosen, number, outages=True)
                 check_run(chosen, away, number)
                 check_blind(chosen, away, number)
-            if has_session(given, plain):
-                check_session(given, chosen, plain, number)
+            if has_session(given, plain.problem):
+                check_same(given, chosen, plain, number)
 
 
 def _supported(chosen: TaskDispatcher, number: int, *, outages: bool) -> World:
@@ -65,32 +65,10 @@ def check_blind(chosen: TaskDispatcher, world: World, number: int) -> None:
     )
 
 
-def check_session(given: Any, chosen: TaskDispatcher, world: World, seed: int) -> None:
-    """A session does what the simulator does, and is as blind."""
-    inside = run_one(chosen, world.problem, world.happens, seed)
-    outside = by_session(given)(world, seed)
-    same = columns(inside)[:4] == columns(outside)[:4]  # who, where, when
-    ensure(same, f"{chosen.name} does one thing in a session, another in the simulator")
-    found = compare(by_session(given), world, seed)
-    ensure(
-        found.differ == 0,
-        f"{chosen.name} in a session knows what is yet to come: {found.differ} starts differ",
-    )
-
-
 def takes_outages(chosen: TaskDispatcher, world: World) -> bool:
     """Whether it goes on when devices are lost."""
     try:
         run_one(chosen, world.problem, world.happens, 0, drawn(0, branches=False, outages=True).outages)
-    except UnsupportedError:
-        return False
-    return True
-
-
-def has_session(given: Any, world: World) -> bool:
-    """Whether it acts in sessions: they know no copies, and plan around others."""
-    try:
-        Session(world.problem, given)
     except UnsupportedError:
         return False
     return True
