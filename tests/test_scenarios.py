@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.catalog import WAITING, kinds_of
+from weft.catalog import kinds_of
 from weft.errors import InputError, WeftError
 from weft.io.files import read_cluster, write_problem
 from weft.kinds import TASKS
@@ -106,7 +106,11 @@ def test_recipe_names_schedulers_that_can_act(name: str):
 
 
 def test_rules_that_wait_for_free_stand_beside_the_policy_that_does():
-    assert set(WAITING) < set(read_recipe("conditional").schedulers)
+    recipe = read_recipe("conditional")
+    (waiting,) = (group.members for group in recipe.groups if group.key == "waiting")
+    assert all(name.endswith("+wait") for name in waiting)
+    for group in recipe.groups:
+        assert set(group.members) < set(recipe.schedulers)
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -120,14 +120,8 @@ DISPATCHERS: dict[str, Views] = {
 ``plan:NAME`` has a planner plan the jobs as they arrive."""
 # fmt: on
 
-BASELINES = ("fifo", "mru", "depth-first")
-"""The three rules that the study of conditional streams compares with."""
-ENVELOPE = ("heavy-last-1", "heavy-last-3", "heavy-last-5")
-"""The rules that know the devices; the best of them at each point is the envelope."""
 WAIT = "+wait"
 """Suffix of a dispatcher of queues that waits where it would idle."""
-WAITING = tuple(f"{name}{WAIT}" for name in (*BASELINES, "batch-fifo"))
-"""Plain rules that wait for free, as trained policies may: what is left of a policy's gain without the wait."""
 PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
 SEARCH = "+search"

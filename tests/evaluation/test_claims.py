@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from weft.evaluation.sweep.answers import evaluate
-from weft.evaluation.sweep.claims import GROUPS, Claim, Table, claims
+from weft.evaluation.sweep.claims import Claim, Table, claims
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Sweep
 from weft.policies.checkpoint import Architecture, Card, save_policy
-from weft.scenarios import sweep
+from weft.scenarios import read_recipe, sweep
 from weft.sim.queues.observation import Sight, feature_names
 
 RULES = ("fifo", "mru", "depth-first")
@@ -94,7 +94,7 @@ def test_claim_as_json_has_the_share_of_cells():
     shown = usual.to_dict()
     assert shown["better_cells_percent"] == 50.0 * usual.num_better
     assert len(shown["points"]) == 2  # type: ignore[arg-type]
-    assert [group.key for group in GROUPS] == ["usual", "envelope", "waiting"]
+    assert [group.key for group in read_recipe("conditional").groups] == ["usual", "envelope", "waiting"]
 
 
 def test_policies_of_one_folder_are_spoken_of_together(tmp_path: Path):

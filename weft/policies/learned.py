@@ -63,8 +63,8 @@ class Learned:
     """Of the graph and cluster it was trained on; empty where the card does not say."""
     guard: Guard | None = None
     """Tells what lies beyond its training; None: anything goes."""
-    trained_at: float | None = None
-    """The one probability it was trained at; None: many, or the card does not say."""
+    trained_at: str = ""
+    """A setting and its value, where training kept to one that other policies draw."""
 
     def clone(self) -> Learned:
         """The same policy with buffers of its own: what is loaded once may decide in several threads."""
@@ -134,13 +134,14 @@ def load_learned(name: str) -> Learned:
     )
 
 
-def _trained_at(recipe: object) -> float | None:
-    """The one value, of a setting that others draw, at which a policy was trained."""
+def _trained_at(recipe: object) -> str:
+    """The setting that other policies draw and its one value at which this one was trained; empty: none."""
     if not isinstance(recipe, Mapping):
-        return None
+        return ""
     vary = recipe.get("vary")
-    own = recipe["settings"].get(vary["setting"]) if vary else recipe.get("p_c")  # as weft 0.1 wrote it
-    return float(own) if is_number(own) else None
+    setting = vary["setting"] if vary else "p_c"  # all that could vary when cards named no setting
+    value = (recipe["settings"] if vary else recipe).get(setting)
+    return f"{setting}={float(value):g}" if is_number(value) else ""
 
 
 def _sight(stored: object, name: str) -> Sight:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.problem import Objective, Problem
-from weft.scenarios.streams import drawn_stream, read_template, with_probability
+from weft.scenarios.streams import PROBABILITY, drawn_stream, read_template, with_probability
 from weft.scenarios.tpch import tpch_makers, tpch_names
 from weft.scenarios.workflows import arriving, posed, read_file, read_machines
 
@@ -43,7 +43,7 @@ def stream_problem(chosen: Scenario, split: str, index: int) -> Problem:
     """The graph that every job of a stream has, on its cluster."""
     graph, branch = read_template(chosen.recipe.graph), str(chosen.settings["branch"])
     if branch:
-        graph = with_probability(graph, branch, chosen.number("p_c"))
+        graph = with_probability(graph, branch, chosen.number(PROBABILITY))
     objective = Objective(chosen.recipe.metric, chosen.recipe.copies)
     return Problem(graph, read_machines(chosen.recipe.cluster), objective)
 

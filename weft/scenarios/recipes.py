@@ -37,6 +37,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "metric": (str,),
     "copies": (bool,),
     "schedulers": (list,),
+    "groups": (list,),
     "baseline": (str,),
     "problems": (int,),
     "seed": (int,),
@@ -51,6 +52,19 @@ _DEEPEST = 8
 
 
 @dataclass(frozen=True)
+class Group:
+    """Reference schedulers of which the best at each setting is compared with, and what to call it."""
+
+    key: str
+    title: str
+    members: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form, and that of a recipe."""
+        return {"key": self.key, "title": self.title, "members": list(self.members)}
+
+
+@dataclass(frozen=True)
 class Recipe:
     """What a scenario is made from; hashable, and plain enough to send to another process."""
 
@@ -62,6 +76,8 @@ class Recipe:
     copies: bool = True
     schedulers: tuple[str, ...] = PROBLEMS.schedulers
     """Reference schedulers."""
+    groups: tuple[Group, ...] = ()
+    """Some of them together, of which the best is spoken of."""
     baseline: str = PROBLEMS.baseline
     """The reference scheduler the others are compared with."""
     problems: int = 20
@@ -103,6 +119,7 @@ class Recipe:
             "copies": self.copies,
             "problems": self.problems,
             "schedulers": list(self.schedulers),
+            "groups": [group.to_dict() for group in self.groups],
             "baseline": self.baseline,
             "settings": [setting.to_dict() for setting in self.settings],
         }
@@ -120,6 +137,7 @@ class Recipe:
             metric=_one_of(document.get("metric"), METRICS, "metric"),
             copies=bool(document.get("copies", True)),
             schedulers=tuple(document.get("schedulers", GENERATORS[generator].kind.schedulers)),
+            groups=groups_of(document["groups"], ()) if document.get("groups") else (),
             baseline=_text(document.get("baseline", GENERATORS[generator].kind.baseline), "baseline"),
             problems=_at_least(document.get("problems", 20), 1, "problems"),
             seed=_at_least(document.get("seed", 0), 0, "seed"),
@@ -303,6 +321,7 @@ def _recipe(document: Document, origin: Path) -> Recipe:
         _one_of(document.get("metric", usual.metric), METRICS, "metric"),
         document.get("copies", True),
         schedulers,
+        groups_of(document["groups"], schedulers) if document.get("groups") else (),
         _one_of(document.get("baseline", schedulers[0]), schedulers, "baseline"),
         _at_least(document.get("problems", 20), 1, "problems"),
         _at_least(document.get("seed", 0), 0, "seed"),
@@ -311,6 +330,21 @@ def _recipe(document: Document, origin: Path) -> Recipe:
         tuple(document.get("files", ())),
         json.dumps(given, sort_keys=True),
     )
+
+
+def groups_of(tables: object, schedulers: tuple[str, ...]) -> tuple[Group, ...]:
+    """The groups of a recipe; one that names none has all its reference schedulers as one."""
+    found = []
+    for table in tables if isinstance(tables, list) else [tables]:
+        if not isinstance(table, Mapping) or sorted(table) != ["key", "members", "title"]:
+            raise InputError("expected tables with key, title and members", field="groups")
+        if not isinstance(table["members"], list) or not table["members"]:
+            raise InputError(
+                f"expected a list of schedulers, got {table['members']!r}", field="groups.members"
+            )
+        members = tuple(_text(name, "groups.members") for name in table["members"])
+        found.append(Group(_text(table["key"], "groups.key"), _text(table["title"], "groups.title"), members))
+    return tuple(found) or (Group("usual", "the best of the reference schedulers", schedulers),)
 
 
 def _kept(table: Document) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from weft.model.stream import Drift, StreamProblem
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
 
+PROBABILITY = "p_c"
+"""The setting that gives the probability of the branch that varies."""
 BRANCH = 0
 """The branch group that a setting varies, of a task that may have several."""
 

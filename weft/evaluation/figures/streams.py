@@ -13,11 +13,12 @@ from weft.evaluation.figures.gantt import save
 from weft.evaluation.figures.sweeps import COLOURS, comparison_line
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.adaptation import Adaptation, adaptations
-from weft.evaluation.sweep.claims import Group, Table, shown_name
+from weft.evaluation.sweep.claims import Table, shown_name
 from weft.evaluation.sweep.config_form import Cell
 from weft.evaluation.sweep.evaluation import CONFIDENCE, Evaluation
 from weft.evaluation.sweep.runner import Progress
 from weft.model.graph import Floats
+from weft.scenarios.recipes import Group
 
 HIGHEST = 60.0
 """Relative job times above this percentage are cut off, and the title says so."""

@@ -19,6 +19,7 @@ from weft.evaluation.sweep.stream_bounds import branch_probabilities
 from weft.model.graph import Floats, Ints
 from weft.policies.learned import Learned
 from weft.scenarios import Scenario
+from weft.scenarios.streams import PROBABILITY
 
 WINDOWS = 40
 """Windows that fit into a stream side by side."""
@@ -122,4 +123,9 @@ def _without_forget(cell: Scenario) -> str:
 
 def _shown_settings(cell: Scenario) -> tuple[str, ...]:
     kind = cell.settings["drift"]
-    return ("p_c", "drift", *(("drift_steps", "drift_size") if kind == "walk" else ("drift_to",)), "drift_at")
+    return (
+        PROBABILITY,
+        "drift",
+        *(("drift_steps", "drift_size") if kind == "walk" else ("drift_to",)),
+        "drift_at",
+    )

@@ -14,33 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.catalog import BASELINES, ENVELOPE, WAITING, chooser
+from weft.catalog import chooser
 from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.kinds import QUEUES
 from weft.model.graph import Floats
 from weft.policies.learned import Learned
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rules of which the best at each setting is compared with."""
-
-    key: str
-    title: str
-    members: tuple[str, ...]
-
-
-GROUPS = (
-    Group("usual", "the best of fifo, mru and depth-first", BASELINES),
-    Group(
-        "envelope",
-        "the envelope of heavy-last-1, -3 and -5",
-        ENVELOPE,
-    ),
-    Group("waiting", "the best of the plain rules that wait for free", WAITING),
-)
-"""The rules of the study, those that know the devices, and plain ones that may wait as a policy may."""
+from weft.scenarios.recipes import Group
 
 
 @dataclass(frozen=True)
@@ -62,7 +42,7 @@ class Claim:
     """What can be said of one scheduler against one reference over all cells."""
 
     about: str
-    """``usual``, ``envelope``, ``waiting``, ``specialist`` or ``estimate``."""
+    """Key of a group of the scenario's reference schedulers, ``specialist`` or ``estimate``."""
     scheduler: str
     reference: str
     points: tuple[Point, ...]
@@ -127,16 +107,16 @@ def claims(found: Evaluation) -> tuple[Claim, ...]:
 
 def _generalists(name: str, one: Learned, learned: dict[str, Learned]) -> list[str]:
     """Policies trained at every probability, where this one was trained at a single one."""
-    if one.trained_at is None:
+    if not one.trained_at:
         return []
-    return [other for other, it in learned.items() if other != name and it.trained_at is None]
+    return [other for other, it in learned.items() if other != name and not it.trained_at]
 
 
 def _blind(name: str, one: Learned, learned: dict[str, Learned]) -> list[str]:
     """Policies trained alike that see no estimate, where this one does."""
-    if one.trained_at is not None or not one.sight.estimates:
+    if one.trained_at or not one.sight.estimates:
         return []
-    others = [(other, it) for other, it in learned.items() if other != name and it.trained_at is None]
+    others = [(other, it) for other, it in learned.items() if other != name and not it.trained_at]
     return [other for other, it in others if not it.sight.estimates]
 
 
@@ -144,7 +124,7 @@ def _specialist(table: Table, name: str, one: Learned, other: str) -> Claim:
     made = table.claim("specialist", name, other)
     best = min(made.points, key=lambda point: point.comparison.percent)
     where = f" at {best.cell}" if best.cell else ""
-    note = f"; trained at p_c={one.trained_at:g}, at its best{where}: {_signed(best.comparison.percent)} %"
+    note = f"; trained at {one.trained_at}, at its best{where}: {_signed(best.comparison.percent)} %"
     return replace(made, note=note)
 
 
@@ -158,7 +138,8 @@ class Table:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Groups whose rules all took part, and kept the rules of the game."""
-        return tuple(group for group in GROUPS if all(name in self._found.sound for name in group.members))
+        groups = () if self._found.asked is None else self._found.asked.groups
+        return tuple(group for group in groups if all(name in self._found.sound for name in group.members))
 
     def values(self, cell: str, name: str) -> Floats:
         """(num_runs, num_seeds) the metric, in the order of the seeds."""

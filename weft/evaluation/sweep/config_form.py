@@ -11,6 +11,7 @@ from weft.errors import InputError
 from weft.evaluation.sweep.store import Config
 from weft.kinds import KINDS, PROBLEMS, TASKS, Kind
 from weft.scenarios.generators import GENERATORS
+from weft.scenarios.recipes import Group, groups_of
 
 T = TypeVar("T")
 
@@ -64,6 +65,11 @@ class Asked:
     def num_rows(self) -> int:
         """Rows of the whole sweep, whether or not they are there."""
         return len(self.cells) * self.num_problems * len(self.seeds) * len(self.schedulers)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Reference schedulers of which the best is spoken of."""
+        return groups_of(self.recipe.get("groups", []), tuple(map(str, _of(list, self.recipe["schedulers"]))))
 
     @property
     def kind(self) -> Kind:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.catalog import ENVELOPE
 from weft.evaluation.curves import Spread
 from weft.evaluation.statistics import crossed_interval
 from weft.evaluation.sweep.evaluation import Evaluation
@@ -60,9 +59,15 @@ def _runs(folder: Path) -> tuple[str, ...]:
     return tuple(f"{card.parent}@best" for card in cards)
 
 
+ENVELOPE = "envelope"
+"""Key of the group of rules, the best of which groups of runs are compared with."""
+
+
 def group_results(found: Evaluation, groups: Mapping[str, Sequence[str]]) -> tuple[GroupResult, ...]:
     """Every group in every cell, and on average over cells where there are several."""
-    rules = [name for name in ENVELOPE if name in found.schedulers] or [found.baseline]
+    known = () if found.asked is None else found.asked.groups
+    named = [name for one in known if one.key == ENVELOPE for name in one.members]
+    rules = [name for name in named if name in found.schedulers] or [found.baseline]
     cells = [cell.label for cell in found.cells]
     best = {cell: min(rules, key=lambda rule: found.costs(cell, rule).mean()) for cell in cells}
     results: list[GroupResult] = []
