@@ -13,7 +13,7 @@ from collections.abc import Callable
 from weft import Session
 from weft.evaluation.sweep.queue_runs import Outcome, play, setup_of
 from weft.evaluation.worlds.queues import drive
-from weft.scenarios import StreamCase, scenario
+from weft.scenarios import StreamProblem, scenario
 
 SCHEDULERS = "fifo,mru,eft,heavy-last-3,ppo"
 EVENTS = ("arrived", "closed", "started", "vacated", "finished")
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     return 0 if is_same else 1
 
 
-def _measure(name: str, case: StreamCase, seed: int) -> bool:
+def _measure(name: str, case: StreamProblem, seed: int) -> bool:
     few = scenario("conditional", jobs=5).stream("test", 0)
     play(name, few, [1])
     drive(Session(few, name, seed=1), setup_of(few), 1)
@@ -61,7 +61,7 @@ def _timed(call: Callable[[], Outcome]) -> tuple[Outcome, int]:
 class _Timed:
     """A session whose calls are timed: CPU nanoseconds and number, of decisions and of events."""
 
-    def __init__(self, case: StreamCase, name: str, seed: int, clock: dict[str, list[int]]) -> None:
+    def __init__(self, case: StreamProblem, name: str, seed: int, clock: dict[str, list[int]]) -> None:
         self._session = Session(case, name, seed=seed)
         for method in ("decide", *EVENTS):
             entry = clock["decide" if method == "decide" else "event"]

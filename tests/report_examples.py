@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from weft.evaluation.report.frame import Frame, frame_of
+from weft.evaluation.sweep.answers import evaluation_of
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.store import Measured, Row, open_sweep
+from weft.kinds import PROBLEMS, QUEUES
 
 Cost = Callable[[str, float, int], float]
 """Scheduler, value of the setting, seed -> cost."""
@@ -17,7 +21,7 @@ HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.ha
 
 def example_row(cell: str, seed: int, scheduler: str, cost: float, **more: object) -> Row:
     """A row of a stream."""
-    usual: dict[str, object] = {
+    columns: dict[str, Any] = {
         "scenario": "conditional",
         "cell": cell,
         "problem": "test/0",
@@ -44,7 +48,12 @@ def example_row(cell: str, seed: int, scheduler: str, cost: float, **more: objec
             ]
         ),
     }
-    return Row(**(usual | more))  # type: ignore[arg-type]
+    columns |= more
+    names = QUEUES.metrics if columns["p99_jct"] is not None else PROBLEMS.metrics
+    metrics = {name: columns[name] for name in names}
+    further = {name: columns[name] for name in ("gap_percent", "lower_bound", "copies")}
+    kept = {field.name: columns[field.name] for field in fields(Row) if field.name in columns}
+    return Row(**kept, metrics=metrics, more=further)
 
 
 def example_config(
@@ -88,10 +97,10 @@ def example_frame(
     points: Sequence[float] = (0.0, 0.8, 1.0),
     num_seeds: int = 8,
     **recipe: object,
-) -> Frame:
+) -> Evaluation:
     """A frame of such rows."""
     rows = example_rows(schedulers, points, num_seeds, cost)
-    return frame_of("sweep", example_config(schedulers, points, num_seeds, **recipe), rows)
+    return evaluation_of("sweep", example_config(schedulers, points, num_seeds, **recipe), rows)
 
 
 def write_sweep(folder: Path, config: Mapping[str, object], rows: Sequence[Row]) -> Path:
@@ -104,7 +113,8 @@ def write_sweep(folder: Path, config: Mapping[str, object], rows: Sequence[Row])
 def write_run(folder: Path, rows: Sequence[Mapping[str, object]], recipe: str = "conditional-pi-4") -> Path:
     """A run folder with these rows of metrics."""
     folder.mkdir(parents=True)
-    config = {"schema": "weft.run/1", "seed": 1, "recipe": {"name": recipe}, "versions": {"weft": "0.1.0"}}
+    trained = {"name": recipe, "validation": {"baselines": ["fifo", "mru", "depth-first"]}}
+    config = {"schema": "weft.run/1", "seed": 1, "recipe": trained, "versions": {"weft": "0.1.0"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder

@@ -100,7 +100,9 @@ def test_evaluate_resumes_what_is_in_the_folder(tmp_path: Path):
 
 
 def test_evaluate_ends_with_1_where_a_schedule_breaks_a_rule(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("weft.evaluation.sweep.runner._fault", lambda schedule: "slots (t0, cpu-0): too many")
+    monkeypatch.setattr(
+        "weft.evaluation.sweep.plan_runs._fault", lambda schedule: "slots (t0, cpu-0): too many"
+    )
     done = weft("evaluate", "workflows", *SMALL)
     assert done.exit_code == 1
     assert "NOT VALID: heft on test/0, seed 0: slots (t0, cpu-0): too many" in done.stderr
@@ -142,3 +144,12 @@ def test_recipes_lists_and_shows():
     assert all(name in weft("recipes").stdout for name in recipe_names())
     assert weft("recipes", "--show", "jobshop").stdout == recipe_text("jobshop")
     assert json.loads(weft("recipes", "--show", "tpch", "--json").stdout)["text"] == recipe_text("tpch")
+
+
+def test_evaluate_says_once_why_an_interval_of_times_reaches_below_zero():
+    words = ["--set", "tasks=[4, 40]", "--problems", "2", "-s", "heft,random"]
+    printed = weft("evaluate", "workflows", *words).stdout
+    assert (
+        printed.count("an interval that reaches below 0 comes of too few problems: take more --problems") == 1
+    )
+    assert "comes of too few" not in weft("evaluate", "workflows", *SMALL, "--problems", "1").stdout

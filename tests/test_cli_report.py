@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 from weft.cli import evaluate as evidence
 from weft.cli import report
 from weft.errors import InputError
-from weft.evaluation.report.frame import read_frame
 from weft.evaluation.report.replay import draw, instance
+from weft.evaluation.sweep.answers import read_evaluation
 
 
 def weft(*words: str) -> Result:
@@ -158,7 +158,7 @@ def test_report_refuses_what_it_cannot_do(plans: Path, words: tuple[str, ...], r
 
 
 def test_instance_is_made_again_exactly_with_noise(plans: Path):
-    frame = read_frame(plans)
+    frame = read_evaluation(plans)
     cell = frame.cells[1].label
     chart = draw(frame, cell, frame.samples[cell][0], frame.schedulers)
     assert "other versions" not in chart.caption
@@ -167,7 +167,7 @@ def test_instance_is_made_again_exactly_with_noise(plans: Path):
 
 
 def test_stream_is_made_again_exactly_and_its_window_holds_the_loss(streams: Path):
-    frame = read_frame(streams)
+    frame = read_evaluation(streams)
     chart = draw(frame, "p_c=0", frame.samples["p_c=0"][1], ("fifo", "ppo"), at="loss")
     assert "other versions" not in chart.caption
     assert chart.span is not None and chart.span[0] < chart.span[1]
@@ -175,7 +175,7 @@ def test_stream_is_made_again_exactly_and_its_window_holds_the_loss(streams: Pat
 
 
 def test_instance_that_is_not_there_is_an_error(plans: Path):
-    frame = read_frame(plans)
+    frame = read_evaluation(plans)
     sample = frame.samples[frame.cells[0].label][0]
     with pytest.raises(InputError, match="no problem 'x'"):
         instance(frame, frame.cells[0].label, type(sample)("x", 0))

@@ -15,6 +15,7 @@ from example_package.weft_example import Forks, ManyForks
 import weft
 from weft import catalog, offered, plugins
 from weft.cli import app
+from weft.kinds import TASKS
 from weft.scenarios import read_recipe, scenario
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +62,9 @@ def test_schedule_and_compare_take_code_by_name(run: Run):
     code, out, _ = run("compare", "pipeline.json", "-c", "gpu-mix-8", "--schedulers=heft,mine.py:ByNumber")
     assert code == 0
     assert out.count("valid") == 2
-    code, out, _ = run("schedule", "pipeline.json", "-c", "gpu-mix-8", "-sweft.schedulers.listing:Heft")
+    code, out, _ = run(
+        "schedule", "pipeline.json", "-c", "gpu-mix-8", "-sweft.schedulers.planners.lists:Heft"
+    )
     assert code == 0
 
 
@@ -246,8 +249,8 @@ def test_scenario_of_an_object_has_problems_and_settings():
     assert one.graph.work.tolist() == again.graph.work.tolist()
     assert one.graph.work.tolist() != chosen.problem("test", 2).graph.work.tolist()
     stream = scenario(ManyForks)
-    assert stream.is_job_stream
-    assert stream.job_stream("test", 0, 0).jobs[0].release != stream.job_stream("test", 0, 1).jobs[0].release
+    assert stream.kind is TASKS
+    assert stream.dispatched("test", 0, 0).jobs[0].release != stream.dispatched("test", 0, 1).jobs[0].release
 
 
 def test_evaluate_takes_a_scenario_by_its_code(run: Run):

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.catalog import DISPATCHERS, PLANNERS, WAIT, WAITING
+from weft.catalog import WAITING, kinds_of
 from weft.errors import InputError, WeftError
 from weft.io.files import read_cluster, write_problem
+from weft.kinds import TASKS
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem
 from weft.scenarios import (
@@ -29,7 +30,6 @@ from weft.scenarios import (
     split_of,
     sweep,
 )
-from weft.scenarios.generators import GENERATORS
 from weft.scenarios.settings import expand_range
 from weft.scenarios.splits import check_training_seed
 from weft.scenarios.streams import drawn_stream
@@ -102,8 +102,7 @@ def test_scenario_repeats_its_problems(name: str):
 def test_recipe_names_schedulers_that_can_act(name: str):
     recipe = read_recipe(name)
     assert recipe.name == name
-    known = list(DISPATCHERS if GENERATORS[recipe.generator].is_stream else PLANNERS)
-    assert [one for one in recipe.schedulers if one.removesuffix(WAIT) not in known] == []
+    assert [one for one in recipe.schedulers if recipe.kind not in kinds_of(one)] == []
 
 
 def test_rules_that_wait_for_free_stand_beside_the_policy_that_does():
@@ -133,7 +132,7 @@ def test_workflows_keep_the_graph_when_only_the_ccr_changes():
 
 def test_stream_of_workflows_meets_its_load():
     chosen = scenario("workflows", load=0.8, jobs=200, tasks=6, arrivals="periodic")
-    problem = chosen.job_stream("test", 0, 1)
+    problem = chosen.dispatched("test", 0, 1)
     work = priced_work(problem, class_prices(problem)).mean() * problem.num_tasks / len(problem.jobs)
     gap = problem.jobs[1].release - problem.jobs[0].release
     assert work / (gap * problem.cluster.num_devices) == pytest.approx(0.8)
@@ -156,24 +155,24 @@ def test_random_streams_refuse_a_range_of_loads_upside_down():
 
 def test_stream_of_workflows_differs_between_seeds_and_repeats():
     chosen = scenario("workflows", load=0.8, jobs=4, tasks=6)
-    first, again, other = (chosen.job_stream("test", 0, seed) for seed in (1, 1, 2))
+    first, again, other = (chosen.dispatched("test", 0, seed) for seed in (1, 1, 2))
     assert first.run_times.tobytes() == again.run_times.tobytes()
     assert first.run_times.tobytes() != other.run_times.tobytes()
     assert [job.release for job in first.jobs] == [job.release for job in again.jobs]
-    assert chosen.is_stream and chosen.is_job_stream
+    assert chosen.kind is TASKS and chosen.seeds_are_samples
     assert (chosen.metric, chosen.baseline) == ("mean_jct", "srw")
 
 
 def test_stream_of_workflows_keeps_its_jobs_when_the_load_changes():
     low, high = sweep("workflows", {"load": [0.5, 1.0], "jobs": 5, "tasks": 6})
-    slow, fast = low.job_stream("test", 0, 0), high.job_stream("test", 0, 0)
+    slow, fast = low.dispatched("test", 0, 0), high.dispatched("test", 0, 0)
     assert [job.graph.num_tasks for job in slow.jobs] == [job.graph.num_tasks for job in fast.jobs]
     assert slow.jobs[-1].release == pytest.approx(2 * fast.jobs[-1].release)
 
 
 def test_workflows_without_load_are_no_stream():
-    with pytest.raises(InputError, match="needs a load above 0"):
-        scenario("workflows").job_stream("test", 0, 0)
+    with pytest.raises(InputError, match="has jobs to dispatch with a load above 0"):
+        scenario("workflows").dispatched("test", 0, 0)
 
 
 def test_workflows_take_shapes_in_turn():

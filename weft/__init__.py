@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from weft.model.schedule import Schedule as Schedule
     from weft.model.validate import validate as validate
     from weft.reporting import report as report
-    from weft.scenarios import Scenario as Scenario
-    from weft.scenarios import scenario as scenario
+    from weft.scenarios.scenario import Scenario as Scenario
+    from weft.scenarios.scenario import scenario as scenario
     from weft.session import Session as Session
     from weft.training.make_env import make_env as make_env
     from weft.training.train import Trained as Trained

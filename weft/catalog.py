@@ -9,13 +9,14 @@ import difflib
 import importlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft import plugins
 from weft.errors import InputError, UnsupportedError
+from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.result import Result as Result
 from weft.result import duration as duration
 from weft.result import quality as quality
@@ -42,7 +43,7 @@ class Entry:
     @property
     def acts_on(self) -> tuple[str, ...]:
         """A planner sees whole problems."""
-        return (PROBLEMS,)
+        return (PROBLEMS.name,)
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,8 @@ class Views:
     @property
     def acts_on(self) -> tuple[str, ...]:
         """The names of its views."""
-        return tuple(view for view in (QUEUES, TASKS) if getattr(self, view))
+        return tuple(name for name in (QUEUES.name, TASKS.name) if getattr(self, name))
 
-
-PROBLEMS, QUEUES, TASKS = "problems", "queues", "tasks"
 
 # fmt: off
 PLANNERS: dict[str, Entry] = {
@@ -174,34 +173,124 @@ def is_weights(name: str) -> bool:
     return is_file or os.path.isfile(os.path.join(name, "best.json"))
 
 
-def planner(name: str | Any) -> Planner:
-    """The planner of this name; a TOML file is a mix of rules, weights or a run plan in one shot.
+def find(name: str | Any, kind: Kind) -> Any:
+    """What a name stands for in one kind of run; a name that acts elsewhere only is refused with what it is.
 
-    ``RUN@best+search`` improves the best draw of these weights by search. Anybody's object with ``name``
-    and ``plan`` will do in place of a name. Code by name (``mine.py:Mine``) is loaded only where the
-    command line names it (see ``weft.plugins``).
+    A name is one of the tables above, a variant of one (``NAME+wait``, ``plan:NAME``), weights or a run folder, a
+    TOML mix of rules, code that the command line names (``mine.py:Mine``, see ``weft.plugins``), or the
+    entry point of a package. Any object with ``plan`` or ``decide`` stands for itself.
     """
+    found = _FINDERS[kind.name](name)
+    if found is None:
+        raise _refusal(name, kind)
+    return found
+
+
+def planner(name: str | Any) -> Planner:
+    """The planner of this name; a TOML file is a mix of rules, weights or a run plan in one shot."""
+    found: Planner = find(name, PROBLEMS)
+    return found
+
+
+def dispatcher(name: str) -> Dispatcher:
+    """The rule of this name for queues by kind; ``NAME+wait`` waits where ``NAME`` idles."""
+    found: Dispatcher = _queue_rule(name) or find(name, QUEUES)
+    return found
+
+
+def chooser(name: str) -> Dispatcher | Learned:
+    """Who decides for queues by kind: a rule, or the policy that ships, of a weights file or of a run folder."""
+    found: Dispatcher | Learned = find(name, QUEUES)
+    return found
+
+
+def task_dispatcher(name: str | Any) -> TaskDispatcher:
+    """The dispatcher of this name for single tasks; ``plan:NAME`` has a planner plan jobs as they arrive."""
+    found: TaskDispatcher = find(name, TASKS)
+    return found
+
+
+def scheduler_for(name: str | Any, problem: Problem) -> Dispatcher | Learned | TaskDispatcher:
+    """Who decides under this name in the kind of run the problem needs: queues by kind, else single tasks."""
+    from weft.schedulers.dispatchers.queues import refuse_stream
+
+    if not isinstance(name, str):
+        found: Dispatcher | Learned | TaskDispatcher = name
+        return found if _own().is_of_weft(name) else task_dispatcher(name)
+    if is_policy(name) or (QUEUES in kinds_of(name) and refuse_stream(problem) is None):
+        return chooser(name)
+    return task_dispatcher(name)
+
+
+def _planner(name: str | Any) -> Any:
     if not isinstance(name, str):
         return _own().as_planner(name)
     if name.endswith(".toml"):
         rules = importlib.import_module("weft.schedulers.planners.rules")
-        mixed: Planner = rules.Rule(rules.read_mix(name))
-        return mixed
+        return rules.Rule(rules.read_mix(name))
     base = name.removesuffix(SEARCH)
     weights = policy_file(base) or (base if is_weights(base) else None)
     if weights is not None:
         oneshot = importlib.import_module("weft.policies.oneshot.planner")
-        learned: Planner = (oneshot.OneShot if base == name else oneshot.OneShotSearch)(weights)
-        return learned
-    if name not in PLANNERS:
-        other = _outside(name)
-        if other is None:
-            raise _unknown("planner", name, difflib.get_close_matches(name, PLANNERS, 1))
-        return _own().as_planner(other)
-    entry = PLANNERS[name]
-    module, _, attribute = entry.target.partition(":")
-    found: Planner = getattr(importlib.import_module(module), attribute)(*map(planner, entry.uses))
-    return found
+        return (oneshot.OneShot if base == name else oneshot.OneShotSearch)(weights)
+    if name in PLANNERS:
+        return _resolved(PLANNERS[name].target)(*map(_planner, PLANNERS[name].uses))
+    other = None if _is_elsewhere(name) else _outside(name)
+    return None if other is None else _own().as_planner(other)
+
+
+def _queue_rule(name: str) -> Any:
+    base = name.removesuffix(WAIT)
+    if base not in DISPATCHERS or not DISPATCHERS[base].queues:
+        return None
+    found = _resolved(DISPATCHERS[base].queues)
+    return found.waiting() if base != name else found
+
+
+def _queue_scheduler(name: str) -> Any:
+    if is_policy(name):
+        return _resolved("weft.policies.learned:load_learned")(policy_file(name) or name)
+    return _queue_rule(name)
+
+
+def _task_scheduler(name: str | Any) -> Any:
+    if not isinstance(name, str):
+        return _own().as_dispatcher(name)
+    if name.startswith(PLAN):
+        inner = planner(name.removeprefix(PLAN))
+        return _resolved("weft.schedulers.dispatchers.replanning:PlanDispatcher")(name, inner)
+    if name in DISPATCHERS and DISPATCHERS[name].tasks:
+        return _resolved(DISPATCHERS[name].tasks)
+    other = None if _is_elsewhere(name) else _outside(name)
+    return None if other is None else _own().as_dispatcher(other)
+
+
+_FINDERS: dict[str, Callable[[Any], Any]] = {
+    PROBLEMS.name: _planner, QUEUES.name: _queue_scheduler, TASKS.name: _task_scheduler,
+}  # fmt: skip
+"""Who looks a name up in a kind of run; None: the name does not act there."""
+
+
+def kinds_of(name: str) -> tuple[Kind, ...]:
+    """Where weft's own scheduler of this name acts; nothing for names of others."""
+    if name.startswith(PLAN):
+        return (TASKS,)
+    rule = DISPATCHERS.get(name.removesuffix(WAIT))
+    acts_on = [*rule.acts_on] if rule is not None else []
+    if name.endswith(WAIT):
+        acts_on = [one for one in acts_on if one == QUEUES.name]
+    if name in PLANNERS:
+        acts_on.append(PROBLEMS.name)
+    return tuple(kind for kind in KINDS.values() if kind.name in acts_on)
+
+
+def _is_elsewhere(name: str) -> bool:
+    return bool(kinds_of(name)) or is_policy(name)
+
+
+def _resolved(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def is_limited(name: str) -> bool:
@@ -226,81 +315,33 @@ def builtin_names() -> frozenset[str]:
     return frozenset((*PLANNERS, *DISPATCHERS, *POLICIES))
 
 
-def _unknown(role: str, name: str, close: list[str]) -> InputError:
-    """The error for a name nobody has; of a run that exists, only what comes after the @ is wrong."""
+def _refusal(name: str, kind: Kind) -> InputError:
+    """Why a name does not act in a kind of run: what it is, or that it is unknown."""
     run, _, which = name.removesuffix(SEARCH).rpartition("@")
-    if run and os.path.isdir(run):
+    if run and os.path.isdir(run) and which not in ("best", "last"):
         return InputError(f"expected {run}@best or {run}@last, got @{which}", field="scheduler")
+    elsewhere = kinds_of(name)
+    if not elsewhere and _outside(name) is not None:
+        elsewhere = (TASKS,)  # dispatchers of others decide task by task
+    if elsewhere:
+        return InputError(_what_it_is(name, elsewhere, kind), field="scheduler")
+    here = [*PLANNERS] if kind is PROBLEMS else [one for one in DISPATCHERS if kind in kinds_of(one)]
+    close = difflib.get_close_matches(name.partition("+")[0], here, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    return InputError(f"no {role} {name!r}{hint} (weft schedulers lists them)", field="scheduler")
+    if name.endswith(".py"):
+        hint = f"; name the class too: {name}:NAME"
+    return InputError(f"no {kind.role} {name!r}{hint} (weft schedulers lists them)", field="scheduler")
 
 
-def dispatcher(name: str) -> Dispatcher:
-    """The dispatcher of this name for queues by kind; ``NAME+wait`` waits where ``NAME`` idles.
-
-    Only weft's own act there.
-    """
-    base = name.removesuffix(WAIT)
-    found: Dispatcher = _in_view(name, base, QUEUES)
-    return found.waiting() if base != name else found
-
-
-def task_dispatcher(name: str | Any) -> TaskDispatcher:
-    """The dispatcher of this name for single tasks; ``plan:NAME`` wraps a planner.
-
-    Anybody's object with ``name`` and ``decide`` will do in place of a name.
-    """
-    found: TaskDispatcher
-    if not isinstance(name, str):
-        found = _own().as_dispatcher(name)
-    elif name.startswith(PLAN):
-        inner = planner(name.removeprefix(PLAN))
-        found = importlib.import_module("weft.schedulers.dispatchers.replanning").PlanDispatcher(name, inner)
-    else:
-        found = _in_view(name, name, TASKS)
-    return found
-
-
-_ACTS_ON = {
-    QUEUES: "queues by kind (one repeated job, no transfers, no noise)",
-    TASKS: "single tasks (several jobs, transfers, capacities, noise)",
-}
-
-
-def _is_in(view: str, name: str) -> bool:
-    """Whether a dispatcher of this name acts in a view."""
-    if view == TASKS and name.startswith(PLAN):
-        return True
-    entry = DISPATCHERS.get(name.removesuffix(WAIT) if view == QUEUES else name)
-    return entry is not None and view in entry.acts_on
-
-
-def _in_view(name: str, base: str, view: str) -> Any:
-    """What this name stands for in a view; a name of the other view is refused as such."""
-    if _is_in(view, name):
-        module, _, attribute = str(getattr(DISPATCHERS[base], view)).partition(":")
-        return getattr(importlib.import_module(module), attribute)
-    other = TASKS if view == QUEUES else QUEUES
-    if _is_in(other, name):
-        raise InputError(f"{name} acts on {_ACTS_ON[other]}, not on {_ACTS_ON[view]}", field="scheduler")
-    outside = _outside(name)
-    if outside is not None:
-        found = _own().as_dispatcher(outside)
-        if view == TASKS:
-            return found
-        raise InputError(f"{name} acts on {_ACTS_ON[TASKS]}, not on {_ACTS_ON[view]}", field="scheduler")
-    close = difflib.get_close_matches(
-        base.partition("+")[0], [one for one in DISPATCHERS if _is_in(view, one)], 1
-    )
-    raise _unknown("dispatcher", name, close)
-
-
-def dispatcher_for(name: str, problem: Problem) -> Dispatcher | TaskDispatcher:
-    """The dispatcher of this name in the view the problem needs: queues by kind, else single tasks."""
-    from weft.schedulers.dispatchers.queues import refuse_stream
-
-    is_queue = _is_in(QUEUES, name) and refuse_stream(problem) is None
-    return dispatcher(name) if is_queue else task_dispatcher(name)
+def _what_it_is(name: str, elsewhere: tuple[Kind, ...], wanted: Kind) -> str:
+    acts = " and ".join(kind.words for kind in elsewhere)
+    if wanted is PROBLEMS:
+        hint = f"; weft evaluate FILE -s {name} runs it" if TASKS in elsewhere else ""
+        return f"{name} is a dispatcher: it decides while jobs arrive and run, and makes no plan{hint}"
+    if elsewhere == (PROBLEMS,):
+        hint = f"; {PLAN}{name} plans jobs as they arrive" if wanted is TASKS else ""
+        return f"{name} is a planner: it acts on {acts}, not on {wanted.words}{hint}"
+    return f"{name} acts on {acts}, not on {wanted.words}"
 
 
 _WEIGHTS = (".safetensors", ".json")
@@ -316,26 +357,6 @@ def is_policy(name: str) -> bool:
     return name in POLICIES or Path(name).suffix in _WEIGHTS or is_run(name)
 
 
-def chooser(name: str) -> Dispatcher | Learned:
-    """The dispatcher of this name, or the policy that ships, of a weights file or of a run folder."""
-    if not is_policy(name):
-        return dispatcher(name)
-    load = importlib.import_module("weft.policies.learned").load_learned
-    learned: Learned = load(policy_file(name) or name)
-    return learned
-
-
-def scheduler_for(name: str | Any, problem: Problem) -> Dispatcher | Learned | TaskDispatcher:
-    """The policy of this name, or the dispatcher of this name in the view the problem needs.
-
-    An object stands for itself; anybody's with ``name`` and ``decide`` acts on single tasks.
-    """
-    if not isinstance(name, str):
-        found: Dispatcher | Learned | TaskDispatcher = name
-        return found if _own().is_of_weft(name) else task_dispatcher(name)
-    return chooser(name) if is_policy(name) else dispatcher_for(name, problem)
-
-
 def schedule(
     problem: Problem,
     scheduler: str | Any = "heft",
@@ -349,7 +370,7 @@ def schedule(
     Parameters
     ----------
     scheduler
-        Name of a planner, weights, a mix, or anybody's object with ``name`` and ``plan``.
+        Name of a planner, weights, a mix, or any object with ``name`` and ``plan``.
     budget
         Wall seconds for planners that search; the result is then not repeatable.
     effort

@@ -195,7 +195,7 @@ def _warm_tasks() -> tuple[str, ...]:
     from weft.sim.tasks.replay import replayed
 
     names = ("fifo", "priced", "plan:heft")
-    problem = scenario("workflows", load=0.5, jobs=2, tasks=8).job_stream("validation", 0, 0)
+    problem = scenario("workflows", load=0.5, jobs=2, tasks=8).dispatched("validation", 0, 0)
     world = realise(problem, 0)
     for name in names:
         chosen = catalog.task_dispatcher(name)

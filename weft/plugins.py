@@ -33,6 +33,8 @@ _CODE = re.compile(r"(?P<home>.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[
 _PREFIX = re.compile(r"(?:-[a-zA-Z])?(?:plan:)?")
 """What may stand before a name of code in a word: ``plan:mine.py:Mine``, ``-smine.py:Mine``."""
 _named: set[str] = set()
+_given: dict[tuple[str, str], Any] = {}
+"""Objects that this process was given, by group and name."""
 
 
 def is_code(name: str) -> bool:
@@ -76,7 +78,9 @@ def refuse_code(name: str, field: str) -> None:
 
 
 def find(group: str, name: str, builtin: Iterable[str], field: str) -> Any | None:
-    """What a name that is not built in stands for: code the user named, or an entry point; None: nothing."""
+    """What a name that is not built in stands for: an object given, code the user named, an entry point; None: nothing."""
+    if (group, name) in _given:
+        return _given[group, name]
     if is_code(name):
         if name not in _named:
             raise InputError(
@@ -87,6 +91,17 @@ def find(group: str, name: str, builtin: Iterable[str], field: str) -> Any | Non
         return load(name, field)
     offered = offers(group).get(name)
     return None if offered is None else offered.load(builtin, field)
+
+
+def keep(group: str, given: Any, builtin: Iterable[str], field: str) -> str:
+    """Keep an object that was given, to be found by its name in this process; returns the name."""
+    name = getattr(given, "name", None)
+    if not isinstance(name, str) or not name:
+        raise InputError(f"expected an object with a text 'name', got {given!r:.60}", field=field)
+    if name in builtin or is_code(name):
+        raise InputError(f"{name!r} is a name of weft's own: give the object another", field=field)
+    _given[group, name] = given
+    return name
 
 
 # -- code by name ----------------------------------------------------------------------------------
@@ -235,6 +250,9 @@ def _is_same(one: EntryPoint, other: EntryPoint) -> bool:
 
 def version(group: str, name: str) -> str:
     """What tells two states of other people's code apart: the hash of its file, or the package's version."""
+    if (group, name) in _given:
+        given = _given[group, name]
+        return _source_hash(f"{(given if isinstance(given, type) else type(given)).__module__}:")
     if is_code(name):
         return _source_hash(name)
     return offers(group)[name].origin if name in offers(group) else ""

@@ -31,6 +31,12 @@ class Result:
             f"planned in {duration(self.seconds)}"
         )
 
+    def to_dict(self, valid: bool | None = None) -> dict[str, object]:
+        """The document of ``weft schedule --json``; ``valid`` is what the validator said, None: not asked."""
+        from weft.io.schedules import schedule_document
+
+        return schedule_document(self, valid=valid)
+
 
 def quality(plan: Schedule) -> str:
     """How far from the optimum a schedule may be, in words, and among which schedules."""

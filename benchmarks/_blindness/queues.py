@@ -18,7 +18,7 @@ from weft.evaluation.worlds.queues import Driven, drive
 from weft.model.arrivals import Arrivals
 from weft.model.graph import Bools, Floats, Ints
 from weft.policies.learned import Learned
-from weft.scenarios import StreamCase, scenario
+from weft.scenarios import StreamProblem, scenario
 from weft.schedulers.dispatchers.queues import act_all, begin_all, observe_all
 from weft.sim.queues.environment import START, Narrowing, Setup, setup_of
 from weft.sim.queues.kernel import NEXT_JOB, NOW, State, Stream, advance, apply_action
@@ -39,12 +39,12 @@ Decision = tuple[float, tuple[Any, ...]]
 class World:
     """One stream and all that happens in it."""
 
-    case: StreamCase
+    case: StreamProblem
     arrival: Floats  # (num_jobs,)
     taken: Bools  # (num_edges, num_jobs) whether each edge is taken if its task runs
 
     @property
-    def timed(self) -> StreamCase:
+    def timed(self) -> StreamProblem:
         """The case with these arrivals."""
         count = len(self.arrival)
         return replace(self.case, arrivals=Arrivals("trace", count, times=tuple(self.arrival.tolist())))

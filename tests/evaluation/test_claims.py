@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from weft.evaluation.sweep.answers import evaluate
 from weft.evaluation.sweep.claims import GROUPS, Claim, Table, claims
-from weft.evaluation.sweep.evaluation import Evaluation, evaluate
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Sweep
 from weft.policies.checkpoint import Architecture, Card, save_policy
 from weft.scenarios import sweep
@@ -94,3 +95,15 @@ def test_claim_as_json_has_the_share_of_cells():
     assert shown["better_cells_percent"] == 50.0 * usual.num_better
     assert len(shown["points"]) == 2  # type: ignore[arg-type]
     assert [group.key for group in GROUPS] == ["usual", "envelope", "waiting"]
+
+
+def test_policies_of_one_folder_are_spoken_of_together(tmp_path: Path):
+    names = tuple(saved(tmp_path, f"seed-{k}", p_c="uniform", estimates=True) for k in (1, 2))
+    cells = sweep("conditional", {"jobs": 60, "p_c": [0.2, 0.8]})
+    asked = Sweep(cells, (*names, *RULES), 1, (0, 1, 2))
+    (one,) = about(claims(evaluate(asked, members={"runs/pi-4": names})), "usual")
+    assert (one.scheduler, one.num_runs) == ("runs/pi-4", 2)
+    assert one.text.startswith("pi-4 (2 training seeds) ")
+    alone = about(claims(evaluate(asked)), "usual")
+    assert [claim.scheduler for claim in alone] == list(names)
+    assert one.overall.percent == pytest.approx(alone[0].overall.percent)  # both runs have the same weights

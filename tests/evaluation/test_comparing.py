@@ -43,3 +43,38 @@ def test_compare_document_is_that_of_the_verb(capsys: pytest.CaptureFixture[str]
     for row in (*made["rows"], *printed["rows"]):  # type: ignore[misc]
         row["seconds"] = 0.0
     assert made == printed
+
+
+class Overlapping:
+    """Everything at once, which no device can do."""
+
+    name = "overlapping"
+
+    def plan(self, problem: weft.Problem, *, seed: int = 0, limit: object = None) -> weft.Schedule:
+        good = weft.schedule(problem, "heft").schedule
+        return replace(good, start=good.start * 0, finish=good.finish - good.start)
+
+
+def test_compare_says_nothing_of_the_quality_of_an_invalid_plan():
+    found = weft.compare(PIPELINE, ["heft", Overlapping()], cluster="gpu-mix-8")
+    assert str(found).splitlines()[-1].endswith("s, NOT VALID")
+
+
+def test_compare_ends_with_1_where_a_schedule_breaks_a_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    text = Path(__file__).read_text(encoding="utf-8")
+    (tmp_path / "wrong.py").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    words = ["compare", str(PIPELINE), "--cluster", "gpu-mix-8", "-s", "heft,wrong.py:Overlapping"]
+    assert main(words) == 1
+    line = next(line for line in capsys.readouterr().out.splitlines() if "NOT VALID" in line)
+    assert line.split()[2] == "-"
+    assert main([*words, "--json"]) == 1
+
+
+def test_result_gives_the_document_of_the_verb(capsys: pytest.CaptureFixture[str]):
+    assert main(["schedule", str(PIPELINE), "--cluster", "gpu-mix-8", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    result = weft.schedule(weft.read_problem(PIPELINE, cluster="gpu-mix-8"), "heft")
+    assert result.to_dict(valid=True) | {"seconds": 0.0} == printed | {"seconds": 0.0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from weft.evaluation.sweep.answers import evaluate
 from weft.evaluation.sweep.envelope import envelopes, is_rule
-from weft.evaluation.sweep.evaluation import evaluate
 from weft.evaluation.sweep.runner import Sweep
 from weft.scenarios import sweep
 

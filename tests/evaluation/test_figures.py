@@ -13,7 +13,8 @@ from weft.errors import InputError
 from weft.evaluation.figures.streams import draw_all, half_widths
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.adaptation import Adaptation, adaptations
-from weft.evaluation.sweep.evaluation import Evaluation, evaluate
+from weft.evaluation.sweep.answers import evaluate
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Sweep
 from weft.scenarios import sweep
 
@@ -46,7 +47,7 @@ def test_adaptation_plays_rules_once_and_policies_with_every_memory():
     (one,) = adaptations(drifting)
     assert list(one.job_times) == ["ppo, forget 1", "ppo, forget 0.95", "fifo"]
     assert list(one.estimates) == ["estimate, forget 1", "estimate, forget 0.95"]
-    fifo = [row.mean_jct for row in drifting.rows if row.scheduler == "fifo"][:3]
+    fifo = [row["mean_jct"] for row in drifting.rows if row.scheduler == "fifo"][:3]
     assert one.job_times["fifo"].mean(axis=1) == pytest.approx(fifo)
 
 

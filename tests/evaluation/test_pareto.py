@@ -36,7 +36,7 @@ def plan(problem: Problem, name: str) -> Schedule:
 
 @pytest.fixture
 def priced() -> Problem:
-    """Twelve tasks on two fast, dear devices and two slow, cheap ones."""
+    """Twelve tasks on two fast, expensive devices and two slow, cheap ones."""
     fast = DeviceClass("fast", speed=4.0, price=9.0, watts=300.0, idle_watts=30.0)
     slow = DeviceClass("slow", price=1.0, watts=40.0, idle_watts=4.0)
     return Problem(TaskGraph(np.arange(600.0, 1800.0, 100.0)), Cluster.uniform([fast, slow], [2, 2]))

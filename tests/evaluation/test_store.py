@@ -15,6 +15,7 @@ import pytest
 from weft.errors import InputError, LockedError
 from weft.evaluation.sweep.store import CONFIG, DATABASE, Measured, Row, differences, open_sweep, read_sweep
 from weft.io.folders import LOCK
+from weft.kinds import PROBLEMS, QUEUES
 
 CONFIG_A = {"schedulers": ["heft"], "seeds": [0, 1], "cells": {"": {"ccr": 1.0}}}
 ROW = Row(
@@ -23,14 +24,8 @@ ROW = Row(
     problem="test/0",
     seed=0,
     scheduler="heft",
-    makespan=0.1 + 0.2,
-    slr=1.5,
-    speedup=2.0,
-    utilisation=0.25,
-    mean_jct=1e300,
-    gap_percent=0.0,
-    lower_bound=1e-300,
-    copies=0,
+    metrics={"makespan": 0.1 + 0.2, "mean_jct": 1e300, "slr": None, "copies": 0},
+    more={"lower_bound": 1e-300},
     valid=None,
     fault=None,
     trace="ab",
@@ -76,7 +71,7 @@ def test_hash_of_rows_leaves_out_order_and_seconds(tmp_path: Path):
 def test_hash_of_rows_sees_the_last_bit():
     with open_sweep(None, CONFIG_A) as first, open_sweep(None, CONFIG_A) as second:
         first.add([Measured(ROW, 0.1)])
-        second.add([Measured(replace(ROW, makespan=0.3), 0.1)])
+        second.add([Measured(replace(ROW, metrics={**ROW.metrics, "makespan": 0.3}), 0.1)])
         assert first.rows_hash() != second.rows_hash()
 
 
@@ -179,3 +174,39 @@ def test_sweep_with_a_damaged_configuration_is_refused_by_name(tmp_path: Path, t
         read_sweep(tmp_path / "s"),
     ):
         pass
+
+
+FORMER = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE rows (scenario, cell, problem, seed, scheduler, makespan, slr, speedup, utilisation, mean_jct,
+gap_percent, lower_bound, copies, valid, fault, trace, p99_jct, batch_fill, expired, devices);
+INSERT INTO meta VALUES ('config', '{"a": 1}');
+INSERT INTO rows VALUES ('w', '', 'test/0', 0, 'heft', 3.0, 1.5, 2.0, 0.5, 3.0, 0.0, 3.0, 1, 1, NULL, 'ab',
+NULL, NULL, NULL, NULL);
+INSERT INTO rows VALUES ('w', '', 'test/0', 1, 'srw', 3.0, NULL, NULL, 0.5, 2.0, 9.0, 1.5, 0, NULL, NULL, 'cd',
+4.0, 1.0, 0, '[]');
+"""
+
+
+def test_sweep_of_a_former_schema_is_read_and_not_added_to(tmp_path: Path):
+    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        connection.executescript(FORMER)
+    with read_sweep(tmp_path) as store:
+        plan, stream = store.rows()
+        assert store.rows_hash()[:8] == "3de8da75"  # as before figures had a column of their own
+    assert list(plan.metrics) == list(PROBLEMS.metrics) and plan.more == {"lower_bound": 3.0}
+    assert list(stream.metrics) == list(QUEUES.metrics)
+    assert stream.more == {"gap_percent": 9.0, "lower_bound": 1.5, "copies": 0}
+    assert stream.to_dict()["slr"] is None and plan.to_dict()["p99_jct"] is None
+    with pytest.raises(InputError, match="a former weft: report on it"), open_sweep(tmp_path, {"a": 1}):
+        pass
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"makespan": "long"}'])
+def test_figures_that_are_no_numbers_are_refused_by_row(tmp_path: Path, text: str):
+    with open_sweep(tmp_path, CONFIG_A) as store:
+        store.add([Measured(ROW, 0.1)])
+    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+        connection.execute("UPDATE rows SET metrics = ?", (text,))
+    with read_sweep(tmp_path) as store, pytest.raises(InputError, match="test/0, heft: metrics: expected a"):
+        store.rows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import weft
 from weft import scenarios
 from weft.cli import main
 from weft.errors import InputError
+from weft.evaluation.sweep.answers import read_evaluation
+from weft.schedulers.dispatchers.python_view import Device, DispatchView, ReadyTask
 
 SMALL = {"tasks": 12}
 
@@ -43,3 +46,62 @@ def test_evaluate_keeps_and_finds_its_rows(tmp_path: Path):
     calls: list[tuple[int, int]] = []
     again = weft.evaluate("workflows", ["heft", "peft"], **asked, progress=lambda *done: calls.append(done))
     assert (again.rows_hash, calls) == (first.rows_hash, [])
+
+
+class Chain:
+    """All tasks one after the other, by HEFT with another name."""
+
+    name = "chain"
+
+    def plan(self, problem: weft.Problem, *, seed: int = 0, limit: object = None) -> weft.Schedule:
+        return weft.schedule(problem, "heft").schedule
+
+
+class First:
+    """The first ready task on the first device that takes it."""
+
+    name = "first"
+
+    def decide(self, view: DispatchView) -> list[tuple[ReadyTask, Device]]:
+        places = ((task, device) for task in view.ready for device in view.options(task))
+        return list(itertools.islice(places, 1))
+
+
+def test_evaluate_takes_planners_that_are_objects_or_classes(tmp_path: Path):
+    asked = {"settings": SMALL, "problems": 2, "out": tmp_path / "sweep"}
+    found = weft.evaluate("workflows", ["heft", Chain()], **asked)
+    assert [row.scheduler for row in found.rows] == ["heft", "chain"] * 2
+    assert found.rows[0].trace == found.rows[1].trace
+    assert weft.evaluate("workflows", ["heft", Chain], **asked).rows == found.rows
+    code = found.asked.recipe["code"]  # type: ignore[union-attr]
+    assert len(code["chain"]) == 64
+
+
+def test_evaluate_takes_dispatchers_that_are_objects():
+    settings = {"tasks": 6, "jobs": 3, "load": 0.5}
+    found = weft.evaluate("workflows", ["fifo", First()], settings=settings, check="all", seeds=2)
+    assert found.sound == ("fifo", "first")
+
+
+def test_evaluate_refuses_objects_it_cannot_tell_apart_or_send():
+    named = Chain()
+    named.name = "heft"
+    with pytest.raises(InputError, match="'heft' is a name of weft's own"):
+        weft.evaluate("workflows", [named], settings=SMALL)
+    with pytest.raises(InputError, match="scheduler: expected an object with a text 'name', got <object"):
+        weft.evaluate("workflows", [object()], settings=SMALL)  # type: ignore[list-item]
+    with pytest.raises(InputError, match="different names, got 'chain' twice"):
+        weft.evaluate("workflows", [Chain(), Chain()], settings=SMALL)
+    with pytest.raises(InputError, match="workers: expected 1 with schedulers that are objects, got 2"):
+        weft.evaluate("workflows", [Chain()], settings=SMALL, workers=2)
+
+
+def test_evaluate_judges_a_scenario_by_its_own_metric(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(scenarios.recipe_text("workflows").replace('"makespan"', '"weighted_jct"'), "utf-8")
+    found = weft.evaluate(path, ["heft", "random"], settings=SMALL, problems=2, out=tmp_path / "sweep")
+    assert found.metric == "weighted_jct"
+    assert found.rows[0].to_dict()["weighted_jct"] == found.rows[0]["weighted_jct"] > 0.0
+    again = read_evaluation(tmp_path / "sweep")
+    assert (again.metric, again.summary, again.against) == (found.metric, found.summary, found.against)
+    assert (again.rows_hash, again.seconds) == (found.rows_hash, found.seconds)

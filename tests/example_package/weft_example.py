@@ -73,7 +73,7 @@ class ManyForks(Forks):
     """Forks that keep arriving: dispatchers act on them."""
 
     name = "many-forks"
-    is_stream = True
+    kind = "tasks"
 
     def make(self, settings, seed):
         release = np.random.default_rng(seed).exponential(10.0, 5).cumsum().tolist()

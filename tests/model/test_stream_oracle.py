@@ -15,7 +15,7 @@ from weft.model.stream_record import StreamRecord
 from weft.model.validate import validate
 from weft.scenarios import scenario
 
-RULES = tuple(name for name, entry in DISPATCHERS.items() if QUEUES in entry.acts_on)
+RULES = tuple(name for name, entry in DISPATCHERS.items() if QUEUES.name in entry.acts_on)
 CASES: dict[str, tuple[str, dict[str, object]]] = {
     "plain": ("conditional", {"jobs": 60, "p_c": 0.3}),
     "crowded": ("conditional", {"jobs": 120, "p_c": 0.0, "gap": 3.0, "expiry": 150.0}),

@@ -16,13 +16,13 @@ from strategies import problems
 
 from weft.model.generate import jobshop, jobshop_cluster
 from weft.model.problem import Problem
-from weft.policies.oneshot import attention_layout as looks_module
+from weft.policies.oneshot import attention_layout as layout_module
 from weft.policies.oneshot import encoder as encoder_module
 from weft.policies.oneshot.attention_layout import (
     SMALL,
     Lists,
+    attention_of,
     blocks_of,
-    look_of,
     patches_of,
     relation_table,
 )
@@ -100,7 +100,7 @@ def test_lists_and_blocks_give_the_same_scores(kind: str, monkeypatch: pytest.Mo
     net = random_net(EVERY)
     found = []
     for share in (-1.0, 1.0):
-        monkeypatch.setattr(looks_module, "DENSE_SHARE", share)
+        monkeypatch.setattr(layout_module, "DENSE_SHARE", share)
         found.append(Encoder(net.weights(), EVERY).scores(view(PROBLEMS[kind])).logit)
     np.testing.assert_allclose(*found, atol=1e-5)
 
@@ -109,7 +109,7 @@ def test_shop_looks_within_jobs_and_machines():
     shop = view(Problem(jobshop(7, 5, seed=1), jobshop_cluster(5)))
     shapes = {}
     for name in ("ancestors", "resource", "all"):
-        look = look_of(shop, name)
+        look = attention_of(shop, name)
         assert not isinstance(look, Lists)
         shapes[name] = [patch.block.members.shape for patch in look]
     assert shapes == {"ancestors": [(7, 5)], "resource": [(5, 7)], "all": [(1, 35)]}
@@ -147,7 +147,7 @@ def test_scores_do_not_depend_on_the_threads_of_blas():
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_pooled_resource_is_seen_by_its_own_tasks_alone(kind: str):
     found = view(PROBLEMS[kind])
-    lists = looks_module.pooled_lists(found, "resource")
+    lists = layout_module.pooled_lists(found, "resource")
     for i in range(found.num_tasks):
         tokens = lists.columns[lists.pointer[i] : lists.pointer[i + 1]]
         seen = np.flatnonzero(np.isin(lists.pool, tokens))

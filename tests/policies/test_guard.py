@@ -14,7 +14,7 @@ from weft.errors import InputError
 from weft.evaluation.sweep.queue_runs import play, run_policy
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.policies.checkpoint import Architecture, Card
 from weft.policies.guard import Guard, LoadGuard, fingerprint, guard_of, safe_dispatcher
 from weft.scenarios import scenario
@@ -26,12 +26,12 @@ CARD = Card("toy", "ppo", SHAPE, ranges=((0.0, 1.0), (0.0, 0.0)))
 
 
 @pytest.fixture(scope="module")
-def case() -> StreamCase:
+def case() -> StreamProblem:
     return scenario("conditional", jobs=300).stream("test", 0)
 
 
 @pytest.fixture(scope="module")
-def problem(case: StreamCase) -> Problem:
+def problem(case: StreamProblem) -> Problem:
     return case.problem
 
 
@@ -64,7 +64,7 @@ def _smaller(problem: Problem) -> Problem:
 
 
 @pytest.mark.parametrize("change", [_slower, _heavy_elsewhere, _smaller])
-def test_policy_of_another_world_with_the_same_names_is_refused(case: StreamCase, change):
+def test_policy_of_another_world_with_the_same_names_is_refused(case: StreamProblem, change):
     with pytest.raises(InputError, match="edges, run times or batches differ") as caught:
         Session(replace(case, problem=change(case.problem)), "ppo")
     assert caught.value.field == "training.fingerprint"
@@ -95,7 +95,7 @@ def test_fallback_without_batches_is_the_oldest_job(problem: Problem):
     assert safe_dispatcher(other).name == "fifo+wait"
 
 
-def test_session_beyond_the_ranges_warns_once_and_counts(case: StreamCase):
+def test_session_beyond_the_ranges_warns_once_and_counts(case: StreamProblem):
     session = Session(case, "ppo")
     for job in range(400):
         session.arrived(job, 0.0)

@@ -26,7 +26,7 @@ from weft.model.validate import validate
 from weft.schedulers.base import Limit
 from weft.schedulers.exact.cpsat import OLDEST, Program
 from weft.schedulers.exact.planner import MOST_CHOICES, Exact
-from weft.schedulers.exact.ticks import Answer, Case
+from weft.schedulers.exact.ticks import Answer, TickProblem
 from weft.schedulers.planners.lists import Heft, ListPlanner, Random
 from weft.schedulers.planners.tabu import Tabu
 
@@ -124,7 +124,7 @@ def test_exact_solves_a_job_shop():
 
 def test_exact_model_of_a_job_shop_is_the_disjunctive_one():
     problem = job_shop_problem(*tables(4, 3), "shop")
-    program = Program(Case(problem, Heft().plan(problem), True))
+    program = Program(TickProblem(problem, Heft().plan(problem), True))
     assert not any(constraint.enforcement_literal for constraint in program.model.proto.constraints)
     starts_makespan_and_one = problem.num_tasks + 2
     assert len(program.model.proto.variables) == starts_makespan_and_one
@@ -375,7 +375,7 @@ def test_exact_takes_the_schedule_of_its_first_planner_as_hint_and_horizon(monke
     monkeypatch.setattr(
         Program,
         "hint",
-        lambda self, plan: (seen.append((plan.makespan, self.case.horizon)), hint(self, plan)),
+        lambda self, plan: (seen.append((plan.makespan, self.ticked.horizon)), hint(self, plan)),
     )
     found = Exact(Given(better)).plan(problem, limit=Limit(effort=1))
     assert seen == [(better.makespan, better.makespan)]

@@ -40,7 +40,7 @@ class Fifo:
 @pytest.fixture(scope="module")
 def stream() -> Problem:
     """Workflows that keep arriving, with noise."""
-    return scenario("workflows", load=0.8, jobs=8, tasks=12, noise=0.3).job_stream("validation", 0, 0)
+    return scenario("workflows", load=0.8, jobs=8, tasks=12, noise=0.3).dispatched("validation", 0, 0)
 
 
 def same(one: Schedule, other: Schedule) -> bool:
@@ -171,7 +171,7 @@ def pair(view: DispatchView) -> Any:
         (lambda view: [(view.ready[0], 0)], "expected one of view.devices, got 0"),
         (lambda view: [pair(view)] * 2, "cannot start task 't0' of job .* it was started before"),
         (lambda view: [(t, view.devices[0]) for t in view.ready], "the device has no room for it"),
-        (lambda view: [], "Scripted.decide started nothing at time .* wait for ever"),
+        (lambda view: [], "Scripted.decide started nothing at time .* wait forever"),
         (lambda view: [1 / 0], r"test_own.py:\d+: .*Scripted.decide failed at time 0: ZeroDivisionError"),
         (lambda view: view.ask_again(0.0), "expected a time after 0, got 0.0"),
     ],

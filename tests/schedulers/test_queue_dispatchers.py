@@ -21,7 +21,7 @@ from weft.sim.queues.environment import Setup
 from weft.sim.queues.layout import Rules, compile_stream
 from weft.sim.queues.rules import write_ranks
 
-PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.QUEUES in entry.acts_on]
+PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.QUEUES.name in entry.acts_on]
 WAITING = [name for name in PLAIN if not catalog.dispatcher(name).waits]
 NAMES = [*PLAIN, *(f"{name}+wait" for name in WAITING)]
 CPU, GPU = DeviceClass("cpu", speed=2.0), DeviceClass("gpu", batch=4)

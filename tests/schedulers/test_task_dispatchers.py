@@ -24,14 +24,14 @@ from weft.schedulers.dispatchers.replanning import PlanDispatcher
 from weft.schedulers.dispatchers.tasks import by_draw, rank_ratio, run_one
 from weft.schedulers.planners.lists import Heft
 
-PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS in entry.acts_on]
+PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS.name in entry.acts_on]
 NAMES = [*PLAIN, "plan:heft", "plan:deft", "plan:min-min"]
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 CPU = DeviceClass("cpu")
 
 
 def stream(seed: int, *, noise: float = 0.3, jobs: int = 6) -> Problem:
-    return scenario("workflows", load=0.9, jobs=jobs, tasks=12, noise=noise).job_stream("test", 0, seed)
+    return scenario("workflows", load=0.9, jobs=jobs, tasks=12, noise=noise).dispatched("test", 0, seed)
 
 
 def run(name: str, problem: Problem, seed: int = 0) -> Schedule:
@@ -190,8 +190,8 @@ def test_plan_that_cannot_be_made_again_refuses_outages():
 
 def test_problem_decides_the_view():
     repeated = scenario("conditional", jobs=5).problem("test", 0)
-    assert isinstance(catalog.dispatcher_for("fifo", repeated), Dispatcher)
-    chosen = catalog.dispatcher_for("fifo", stream(0))
+    assert isinstance(catalog.scheduler_for("fifo", repeated), Dispatcher)
+    chosen = catalog.scheduler_for("fifo", stream(0))
     assert not isinstance(chosen, Dispatcher) and chosen.name == "fifo"
 
 

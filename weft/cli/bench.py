@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NOT_VALID = 1
 """Exit code when a schedule breaks a rule."""
 FEW = 20
-"""Up to so many instances are listed one by one."""
+"""Up to this many instances are listed one by one."""
 
 
 def bench(

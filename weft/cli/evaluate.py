@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
-from weft.cli.evaluate_tables import say_who_broke, show_cell, show_envelopes, show_overall
+from weft.cli.evaluate_tables import show
+from weft.kinds import QUEUES
 
 if TYPE_CHECKING:
-    from weft.evaluation.statistics import Comparison
     from weft.evaluation.sweep.evaluation import Evaluation
     from weft.evaluation.sweep.runner import Progress
     from weft.scenarios import Scenario
@@ -77,24 +76,26 @@ def evaluate(
     as_json: opt.Json = False,
 ) -> None:
     """Compare schedulers on many problems, with intervals and tests."""
-    from weft.evaluation.sweep.request import cells_of
-    from weft.evaluation.sweep.request import evaluate as run
+    from weft.evaluation.sweep import request
     from weft.scenarios import parse_assignments
 
-    cells = cells_of(what, parse_assignments(settings or []), cluster)
-    _check_plot(plot, cells[0])
     names, numbers = opt.scheduler_names(schedulers), range(seed, seed + seeds)
+    given = request.cells_of(what, parse_assignments(settings or []), cluster)
+    cells = request.dispatched_if_asked(given, names)
+    if cells != given:
+        output.note("weft: tasks are dispatched as jobs are released, not planned: some names only dispatch")
+    _check_plot(plot, cells[0])
     which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
     how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
     with _counting("rows") as progress:
-        found = run(cells, names, **which, **how, progress=progress)
+        found = request.evaluate(cells, names, **which, **how, progress=progress)
     _say_fallbacks(found)
     if plot is not None:
         _draw(found, plot)
     if as_json:
         output.emit(found.to_dict())
     else:
-        _show(found, out, aggregates)
+        show(found, out, aggregates)
         for one in found.groups:
             output.say(str(one))
     if found.faults:
@@ -112,7 +113,7 @@ def _say_fallbacks(found: Evaluation) -> None:
 
 def _check_plot(plot: Path | None, cell: Scenario) -> None:
     """A picture is a file; the figures of a stream may also be a folder."""
-    if plot is not None and cell.is_stream and not cell.is_job_stream and not plot.suffix:
+    if plot is not None and cell.kind is QUEUES and not plot.suffix:
         opt.check_chart(plot / "figure.png", "--plot", "figures of the stream")
     else:
         opt.check_chart(plot, "--plot", "a figure of the sweep")
@@ -129,49 +130,6 @@ def _draw(found: Evaluation, plot: Path) -> None:
     with _counting("streams") as progress:
         drawn = stream_figures.draw_all(found, plot, progress)
     output.note(f"{output.count(len(drawn), 'figure')} in {plot}: {', '.join(path.name for path in drawn)}")
-
-
-def _show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
-    for cell in found.sweep.cells:
-        show_cell(found, cell.label)
-    if found.envelopes:
-        show_envelopes(found)
-    if has_aggregates:
-        show_overall(found)
-    samples = "seeds" if found.sweep.has_seed_samples else "problems"
-    output.say(f"* best mean; intervals are 95 %, over {samples}")
-    if len(found.comparisons) > 1:
-        num = len(found.comparisons)
-        output.say(f"  verdicts are corrected for {num} comparisons made together (Holm), intervals are not")
-    if any(_is_short_of_problems(one.comparison) for one in found.comparisons):
-        output.say(
-            f"  where an interval leaves out 0 and yet nothing is distinguishable, take more --{samples}"
-        )
-    if found.breaches:
-        say_who_broke(found)
-    if found.sweep.num_samples < 2 and len(found.lawful) > 1:
-        output.say(f"one of the {samples} says nothing about others: no verdicts (--{samples} N)")
-    _show_claims(found)
-    if out is not None:
-        output.note(f"rows in {out}: the same command resumes or shows them")
-        output.next_command(f"weft report {shlex.quote(str(out))} --open")
-    else:
-        output.next_command("the same with --out SWEEP keeps the rows and can be resumed")
-
-
-def _show_claims(found: Evaluation) -> None:
-    from weft.evaluation.sweep.claims import claims
-
-    said = claims(found)
-    if said:
-        output.say("what the rows say, paired by seed:")
-    for one in said:
-        output.say(f"- {one.text}")
-
-
-def _is_short_of_problems(comparison: Comparison) -> bool:
-    is_open = comparison.verdict == "not distinguishable"
-    return is_open and not comparison.low_percent <= 0.0 <= comparison.high_percent
 
 
 def _name_faults(found: Evaluation) -> None:

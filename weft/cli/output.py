@@ -146,7 +146,7 @@ def _fit(made: Table, width: int, spare: Sequence[str]) -> list[str]:
 
 
 def _width(made: Table, least: int = 24) -> int:
-    """Columns a table needs: numbers whole, text that may be broken at least so many."""
+    """Columns a table needs: numbers whole, text that may be broken at least this many."""
     from rich.cells import cell_len
 
     _, right, _, left = made.padding

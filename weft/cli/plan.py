@@ -79,7 +79,7 @@ def schedule(
 ) -> None:
     """Plan a workflow on a cluster and bound how good it is."""
     from weft.cli import questions
-    from weft.io.files import schedule_document, write_schedule
+    from weft.io.files import write_schedule
 
     seconds = opt.parse_duration(budget)
     output.check_folder(out)
@@ -96,7 +96,7 @@ def schedule(
     is_played = noise is not None and fault is None
     spread = questions.under_noise(result.schedule, noise or 0.0, seeds, seed) if is_played else None
     if as_json:
-        document = schedule_document(result, valid=fault is None)
+        document = result.to_dict(valid=fault is None)
         if spread is not None:
             questions.add_noise(document, spread)
         output.emit(document)
@@ -209,13 +209,15 @@ def compare(
         question = opt.again(None, cluster, ccr, copies, seed)
         command = _compare_command(files, found.schedulers, question, budget, effort)
         output.emit(replace(found, command=command).to_dict())
-        return
-    for contest in found.contests:
-        _show_contest(contest)
-    best = found.contests[0].best
-    question = opt.again(files[0], cluster, ccr, copies, seed)
-    winner = shlex.quote(best.scheduler if best else "heft")
-    output.next_command(f"weft gantt {question} --scheduler {winner} --out gantt.png")
+    else:
+        for contest in found.contests:
+            _show_contest(contest)
+        best = found.contests[0].best
+        question = opt.again(files[0], cluster, ccr, copies, seed)
+        winner = shlex.quote(best.scheduler if best else "heft")
+        output.next_command(f"weft gantt {question} --scheduler {winner} --out gantt.png")
+    if not all(row.valid for row in found.rows):
+        raise typer.Exit(NOT_VALID)
 
 
 def _show_contest(contest: Contest) -> None:
@@ -229,7 +231,7 @@ def _show_contest(contest: Contest) -> None:
             "*" if row.best else "",
             row.scheduler,
             output.number(row.makespan),
-            output.percent(row.gap_percent),
+            output.percent(row.gap_percent if row.valid else None),
             output.percent(row.vs_heft_percent, "+"),
             str(row.copies),
             output.duration(row.seconds),
@@ -257,14 +259,14 @@ def _compare_command(
 def validate(
     file: opt.File,
     schedule: Annotated[
-        Path, typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file, anybody's.")
+        Path, typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file, whoever made it.")
     ],
     cluster: opt.Cluster = None,
     ccr: opt.Ccr = None,
     copies: opt.Copies = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Check anybody's schedule; exit code 1 if it is not valid."""
+    """Check any schedule; exit code 1 if it is not valid."""
     from weft.io.files import read_schedule
     from weft.model.validate import validate as check
 

@@ -1,4 +1,4 @@
-"""The verb that tells: sweeps, runs and comparisons as one page."""
+"""The verb that reports: sweeps, runs and comparisons as one page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def report(
     ] = None,
     instance: Annotated[
         str | None,
-        typer.Option("--instance", metavar="WORDS", help="Which one is drawn, e.g. 'p_c=0.5 test/0 seed=3'."),
+        typer.Option(
+            "--instance", metavar="WORDS", help="Which one is drawn, e.g. 'load=0.5 test/0 seed=3'."
+        ),
     ] = None,
     claims: Annotated[
         str | None, typer.Option("--claims", metavar="NAME", help="Judge the claims of this document.")
@@ -56,7 +58,7 @@ def report(
     }
     told: dict[str, Any] = {"command": _command(sources, asked, charts, out), "around": output.progress}
     told["on_notice"] = lambda line: output.note(f"weft: {output.safe(line)}")
-    with opt.named("out", "subject"):
+    with opt.named("out", "subject", "baseline"):
         found = run(sources, out, **asked, charts=charts, **told)
     if as_json:
         output.emit(found.to_dict())

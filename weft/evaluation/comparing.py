@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from weft import catalog
 from weft.errors import MissingExtra, UnsupportedError
@@ -16,11 +16,12 @@ from weft.io.verb_documents import document
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
 from weft.model.validate import validate
+from weft.schedulers.base import Plans
 
 REFERENCE = "heft"
 
-Scheduler = Any
-"""Name of a planner, or a planner."""
+Scheduler = str | Plans | type[Plans]
+"""Name of a planner, or a planner: an object, or a class that is made without arguments."""
 Around = Callable[[str], AbstractContextManager[object]]
 """Called with words for what takes long; the context it returns is open meanwhile."""
 
@@ -44,11 +45,9 @@ class Row:
     best: bool = False
 
     def __str__(self) -> str:
-        mark, check = "*" if self.best else " ", "" if self.valid else ", NOT VALID"
-        return (
-            f"{mark} {self.scheduler}: makespan {self.makespan:.6g} {self.time_unit}, "
-            f"{self.gap_percent:.1f} % above the bound{check}"
-        )
+        mark = "*" if self.best else " "
+        quality = f"{self.gap_percent:.1f} % above the bound" if self.valid else "NOT VALID"
+        return f"{mark} {self.scheduler}: makespan {self.makespan:.6g} {self.time_unit}, {quality}"
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def compare(
 
 def name_of(scheduler: Scheduler) -> str:
     """What a planner is called in results."""
-    return str(getattr(scheduler, "name", scheduler))
+    return scheduler if isinstance(scheduler, str) else str(scheduler.name)
 
 
 class _Asked(NamedTuple):

@@ -9,7 +9,7 @@ from weft.model.graph import Bools, Floats, Ints
 LAST = 3
 """Judgements at the end whose mean is the final value."""
 SETTLED = 1.0
-"""A run has converged where it stays within so many percentage points of its final value."""
+"""A run has converged where it stays within this many percentage points of its final value."""
 
 
 def final(values: Floats) -> Floats:

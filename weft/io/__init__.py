@@ -1,1 +1,1 @@
-"""Files in and out: graphs, clusters, problems and schedules. Imports ``model`` and ``errors`` only."""
+"""Files in and out: graphs, clusters, problems and schedules. Below it are ``model`` and ``errors`` only."""

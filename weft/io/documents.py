@@ -1,4 +1,4 @@
-"""What a parsed JSON or TOML document is, told by its keys, and the model it becomes."""
+"""What a parsed JSON or TOML document is, recognised by its keys, and the model it becomes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOLD_BY = (
 def load(document: dict[str, Any], path: Path | None, *, follow: bool = True) -> Loaded:
     """The graph, cluster or problem in a document.
 
-    ``follow``: whether a problem may name other files; never for documents from a stranger.
+    ``follow``: whether a problem may name other files; never for documents from outside.
     """
     kind = _kind(document)
     name = path.stem if path is not None else "document"
@@ -70,7 +70,7 @@ def _unexpected(document: dict[str, Any], kind: str) -> str:
 
 
 def _hint(document: dict[str, Any]) -> str:
-    """The key by which a document is told that one of its keys comes close to."""
+    """The key by which a document is recognised that one of its keys comes close to."""
     for key in list(document)[:20]:
         close = difflib.get_close_matches(str(key)[:40], [name for name, _ in _TOLD_BY], 1)
         if close:

@@ -1,4 +1,4 @@
-"""Folders that one process fills over time: claimed when empty, held by a lock, refused when foreign."""
+"""Folders that one process fills over time: claimed when empty, held by a lock, refused when somebody else filled them."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def _size(header: _Line) -> tuple[int, int]:
 
 
 def _matrix(rows: list[_Line], num_rows: int, width: int, what: str, end: int) -> list[list[int]]:
-    """So many rows of so many numbers; ``end`` is the line to name when some are missing."""
+    """A number of rows of as many numbers each; ``end`` is the line to name when some are missing."""
     if len(rows) != num_rows:
         line = rows[num_rows].number if len(rows) > num_rows else end
         raise InputError(f"expected {num_rows} rows of {what}, got {len(rows)}", line=line)

@@ -157,6 +157,12 @@ class Cluster:
         """Number of device classes."""
         return len(self.classes)
 
+    def equals(self, other: Cluster) -> bool:
+        """Whether the other cluster has the same devices and links, whatever it is called."""
+        columns = ("device_class", "node", "link_group", "latency", "bandwidth")
+        is_alike = (self.classes, self.one_port) == (other.classes, other.one_port)
+        return is_alike and all(np.array_equal(getattr(self, key), getattr(other, key)) for key in columns)
+
     def __len__(self) -> int:
         return self.num_devices
 

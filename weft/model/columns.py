@@ -76,12 +76,12 @@ def table_of(values: npt.ArrayLike | None, n: int, width: int, neutral: float, w
 
 
 def sort_edges(columns: dict[str, Any], n: int) -> None:
-    """Bring the edge columns into the order of (source, target), in place."""
+    """Bring the edge columns into the order of (source, target), in place and contiguous."""
     key = columns["sources"].astype(np.int64) * n + columns["targets"]
-    if len(key) > 1 and not (key[1:] > key[:-1]).all():
-        by_key = np.argsort(key, kind="stable")
-        for name in ("sources", "targets", "data", "probability", "branch"):
-            columns[name] = columns[name][by_key]
+    is_sorted = len(key) < 2 or (key[1:] > key[:-1]).all()
+    by_key = slice(None) if is_sorted else np.argsort(key, kind="stable")
+    for name in ("sources", "targets", "data", "probability", "branch"):
+        columns[name] = np.ascontiguousarray(columns[name][by_key])
 
 
 def pointer_of(sorted_or_not: Ints32, n: int) -> Ints:

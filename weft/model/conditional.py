@@ -22,7 +22,7 @@ DRAWS = 4096
 TINY = 1e-10
 """What counts as 0 in the simplex method."""
 NEAR = 4
-"""A task follows one of so many tasks before it."""
+"""A task follows one of this many tasks before it."""
 
 _STRUCTURE, _TIMES, _CLUSTER, _VISITS, _LOAD = range(5)
 Rng = np.random.Generator
@@ -54,7 +54,7 @@ SIZES = {"usual": Ranges(), "large": Ranges(kinds=(14, 24), devices=(9, 16), cla
 
 @dataclass(frozen=True)
 class RandomStream:
-    """A problem and how fast its jobs come."""
+    """A problem and how fast its jobs arrive."""
 
     problem: Problem
     load: float

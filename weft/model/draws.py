@@ -1,6 +1,6 @@
 """Keyed draws: each is a hash of (seed, stream, ...) and depends on nothing else.
 
-One table of all streams. Two streams with one number would share their luck, so no other module
+One table of all streams. Two streams with one number would be correlated, so no other module
 numbers its own; a test reads all files.
 """
 

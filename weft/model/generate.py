@@ -337,7 +337,7 @@ def tpch_like(num_queries: int, *, seed: int = 0) -> TaskGraph:
 
 
 def _stages(draw: Rng, data: Floats, table: Floats, is_leaf: Bools, is_last: Bools) -> tuple[Floats, Floats]:
-    """Run times and slots of the stages of queries on so many GB, if leaves read these tables."""
+    """Run times and slots of the stages of queries on this many GB, if leaves read these tables."""
     count = len(data)
     scans = np.maximum(2.0, np.rint(table * data / 100.0))
     growth = np.log(data / 2.0) / np.log(50.0)  # 0 at 2 GB, 1 at 100 GB

@@ -148,8 +148,6 @@ class TaskGraph:
             "curves": np.zeros((0, 0)) if curves is None else np.array(curves, dtype=np.float64),
             "curve": column_of(curve, n, np.int32, "curve"),
         }
-        for edge_column in ("sources", "targets", "data", "probability", "branch"):
-            columns[edge_column] = np.ascontiguousarray(columns[edge_column])
         sort_edges(columns, n)
         for key, value in columns.items():
             value.setflags(write=False)

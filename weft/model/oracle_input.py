@@ -20,7 +20,7 @@ SECONDS_PER = {"s": 1.0, "unit": 1.0, "ms": 0.001, "us": 0.000001, "min": 60.0, 
 """Links are in seconds, run times in the unit of their graph."""
 
 
-class Case:
+class OracleInput:
     """Schedule, problem and realisation as plain lists."""
 
     def __init__(self, schedule: Schedule, problem: Problem, realisation: Realisation | None) -> None:

@@ -2,7 +2,7 @@
 
 Let every kind of task be split over the classes so that the busiest class is as little busy as
 possible. The dual of this linear programme prices the time of each class: a class that everything
-wants is dear. A stream of jobs is stable while the priced work that arrives stays below one unit per
+wants is expensive. A stream of jobs is stable while the priced work that arrives stays below one unit per
 device and unit of time. Solved by multiplicative weights, without a solver.
 
 These are prices of a whole problem, for those who know it: generators and tests. Dispatchers price what

@@ -32,7 +32,7 @@ class Drift:
     steps: int = 20
     """Steps of a walk from there to the end of the stream."""
     size: float = 0.2
-    """Largest step of a walk; at 0 and 1 it is thrown back."""
+    """Largest step of a walk; it is reflected at 0 and 1."""
 
     def __post_init__(self) -> None:
         if self.kind not in DRIFTS:
@@ -59,7 +59,7 @@ class Drift:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamCase:
+class StreamProblem:
     """A stream to dispatch: the problem of one job, how jobs arrive, and the rules of the game."""
 
     problem: Problem
@@ -69,7 +69,7 @@ class StreamCase:
     idle_block: float
     """How long idling blocks a device; 0: it waits for the next event."""
     forget: float
-    """Weight of older outcomes in the estimate of a branch, whoever estimates; 0: as each is made."""
+    """Weight of older outcomes in the estimate of a branch, for every estimator; 0: its own default."""
     peeks: bool
     """Whether an outcome enters the estimate at the start of its task."""
     tracked: tuple[str, ...] | None

@@ -1,7 +1,7 @@
 """The oracle for long streams of one graph: the rules of ``validate``, over all jobs at once.
 
 It shares no code with the kernels. Run times and transfers are those the plain oracle works out
-(``case.py``); the rules are checked column by column in NumPy, because a published sweep has a
+(``oracle_input.py``); the rules are checked column by column in NumPy, because a published sweep has a
 thousand million rows. A property test holds it against ``validate``.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from weft.model.graph import ALWAYS, Bools, Floats, Ints
-from weft.model.oracle_input import Case
+from weft.model.oracle_input import OracleInput
 from weft.model.schedule import Schedule
 from weft.model.stream_record import StreamRecord
 from weft.model.validate import ROUNDING, TOLERANCE, Violation
@@ -21,22 +21,22 @@ from weft.model.validate import ROUNDING, TOLERANCE, Violation
 
 def validate_stream(record: StreamRecord) -> tuple[Violation, ...]:
     """The rules a stream breaks, each with the first place where it does; empty if it is valid."""
-    case = _case_of(record)
-    senseless = tuple(_numbers(record, case))
+    given = _input_of(record)
+    senseless = tuple(_numbers(record, given))
     if senseless:
         return senseless
     checks = (_tasks, _releases, _expiries, _batches, _durations, _capacities, _precedence)
-    return tuple(violation for check in checks for violation in check(record, case))
+    return tuple(violation for check in checks for violation in check(record, given))
 
 
-def _case_of(record: StreamRecord) -> Case:
+def _input_of(record: StreamRecord) -> OracleInput:
     """One job as the plain oracle sees it, every branch taken; no rows."""
     job = record.problem.jobs[0]
     branch = np.full(job.graph.num_edges, ALWAYS)
     plain = job.graph.replaced(branch=branch, probability=np.ones(len(branch)))
     problem = record.problem.replaced(jobs=(replace(job, graph=plain),))
     none: list[float] = []
-    return Case(Schedule(problem, none, none, none, none), problem, None)  # type: ignore[arg-type]
+    return OracleInput(Schedule(problem, none, none, none, none), problem, None)  # type: ignore[arg-type]
 
 
 def _first(record: StreamRecord, rule: str, is_broken: Bools, detail: str) -> Iterator[Violation]:
@@ -62,14 +62,14 @@ def _slack(record: StreamRecord, time: Floats) -> Floats:
     return slack
 
 
-def _numbers(record: StreamRecord, case: Case) -> Iterator[Violation]:
+def _numbers(record: StreamRecord, given: OracleInput) -> Iterator[Violation]:
     is_wrong = record.has_run & ~(np.isfinite(record.finish) & (record.start <= record.finish))
     yield from _first(record, "numbers", is_wrong, "has no finite start <= finish")
-    unknown = (record.device < -1) | (record.device >= len(case.class_of))
+    unknown = (record.device < -1) | (record.device >= len(given.class_of))
     yield from _first(record, "device", unknown, "has a device that is not there")
 
 
-def _tasks(record: StreamRecord, case: Case) -> Iterator[Violation]:
+def _tasks(record: StreamRecord, given: OracleInput) -> Iterator[Violation]:
     """What runs is done once, unless it was dropped or waits for something that was."""
     yield from _first(
         record, "not-taken", record.has_run & ~record.runs, "runs although its branch is not taken"
@@ -82,12 +82,12 @@ def _tasks(record: StreamRecord, case: Case) -> Iterator[Violation]:
     yield from _first(record, "missing", left & ~is_excused, "is never done")
 
 
-def _releases(record: StreamRecord, case: Case) -> Iterator[Violation]:
+def _releases(record: StreamRecord, given: OracleInput) -> Iterator[Violation]:
     early = record.start + _slack(record, record.start) < record.arrival[:, None]
     yield from _first(record, "release", record.has_run & early, "starts before its job arrives")
 
 
-def _expiries(record: StreamRecord, case: Case) -> Iterator[Violation]:
+def _expiries(record: StreamRecord, given: OracleInput) -> Iterator[Violation]:
     """Nothing starts once its job is too old, and nothing is dropped before."""
     due = record.arrival[:, None] + record.expiry
     slack = _slack(record, record.arrival)[:, None] + TOLERANCE
@@ -117,12 +117,12 @@ def _marked(record: StreamRecord, job: Ints, task: Ints, is_broken: Bools) -> Bo
     return places
 
 
-def _batches(record: StreamRecord, case: Case) -> Iterator[Violation]:
+def _batches(record: StreamRecord, given: OracleInput) -> Iterator[Violation]:
     job, task, begins, size = _groups(record)
     lead = np.repeat(begins, size)
     kind = record.problem.graph.kind[task]
     start, finish = record.start[job, task], record.finish[job, task]
-    most = np.array([c.batch for c in case.cluster.classes])[case.class_of][record.device[job, task]]
+    most = np.array([c.batch for c in given.cluster.classes])[given.class_of][record.device[job, task]]
     too_large = _marked(record, job, task, np.repeat(size, size) > most)
     yield from _first(record, "batch", too_large, "is in a batch larger than its device takes")
     mixed = _marked(record, job, task, kind != kind[lead])
@@ -131,14 +131,14 @@ def _batches(record: StreamRecord, case: Case) -> Iterator[Violation]:
     yield from _first(record, "batch", apart, "does not start and finish with its batch")
 
 
-def _durations(record: StreamRecord, case: Case) -> Iterator[Violation]:
+def _durations(record: StreamRecord, given: OracleInput) -> Iterator[Violation]:
     """A batch takes as long as its longest member."""
-    num_tasks, num_classes = record.problem.num_tasks, len(case.cluster.classes)
-    table = np.array([[case.expected(i, c) for c in range(num_classes)] for i in range(num_tasks)])
+    num_tasks, num_classes = record.problem.num_tasks, len(given.cluster.classes)
+    table = np.array([[given.expected(i, c) for c in range(num_classes)] for i in range(num_tasks)])
     job, task, begins, size = _groups(record)
     if not len(job):
         return
-    alone = table[task, np.array(case.class_of)[record.device[job, task]]]
+    alone = table[task, np.array(given.class_of)[record.device[job, task]]]
     yield from _first(
         record, "class", _marked(record, job, task, ~np.isfinite(alone)), "cannot run on its device"
     )
@@ -149,7 +149,7 @@ def _durations(record: StreamRecord, case: Case) -> Iterator[Violation]:
     yield from _first(record, "duration", wrong, "does not take its run time")
 
 
-def _capacities(record: StreamRecord, case: Case) -> Iterator[Violation]:
+def _capacities(record: StreamRecord, given: OracleInput) -> Iterator[Violation]:
     """At no time do the batches of a device hold more than it has; a batch holds what one member needs."""
     graph = record.problem.graph
     job, task, begins, _ = _groups(record)
@@ -159,9 +159,9 @@ def _capacities(record: StreamRecord, case: Case) -> Iterator[Violation]:
     needs |= {f"resource {name}": graph.demands[:, r] for r, name in enumerate(graph.resources)}
     held = {name: np.maximum.reduceat(need[task], begins) for name, need in needs.items()}
     lead = job[begins], task[begins]
-    for device, class_index in enumerate(case.class_of):
+    for device, class_index in enumerate(given.class_of):
         own = np.flatnonzero(record.device[lead] == device)
-        limits = _limits(case, class_index)
+        limits = _limits(given, class_index)
         for name in (name for name in limits if name in held and limits[name] < np.inf):
             is_over = np.zeros(len(begins), np.bool_)
             is_over[own] = _overloaded(record, lead, own, held[name][own], limits[name])
@@ -171,8 +171,8 @@ def _capacities(record: StreamRecord, case: Case) -> Iterator[Violation]:
             )
 
 
-def _limits(case: Case, class_index: int) -> dict[str, float]:
-    device_class = case.cluster.classes[class_index]
+def _limits(given: OracleInput, class_index: int) -> dict[str, float]:
+    device_class = given.cluster.classes[class_index]
     limits = {"slots": float(device_class.slots), "memory": device_class.memory}
     return limits | {f"resource {name}": value for name, value in device_class.capacity.items()}
 
@@ -192,12 +192,12 @@ def _overloaded(
     return np.asarray((held > 0) & (at_start[: len(own)] > limit * (1 + TOLERANCE)))
 
 
-def _precedence(record: StreamRecord, case: Case) -> Iterator[Violation]:
+def _precedence(record: StreamRecord, given: OracleInput) -> Iterator[Violation]:
     """The data of every parent that runs is there when a task starts."""
-    graph, num = record.problem.graph, len(case.class_of)
+    graph, num = record.problem.graph, len(given.class_of)
     for e, (parent, child) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
         data = float(graph.data[e])
-        travel = np.array([[case.transfer(a, b, data) for b in range(num)] for a in range(num)])
+        travel = np.array([[given.transfer(a, b, data) for b in range(num)] for a in range(num)])
         is_needed = record.taken[e] & record.runs[:, parent] & record.has_run[:, child]
         is_lacking = is_needed & ~record.has_run[:, parent]
         there = record.finish[:, parent] + travel[record.device[:, parent], record.device[:, child]]

@@ -19,7 +19,7 @@ from weft.sim.queues.layout import compile_stream
 Floats32 = npt.NDArray[np.float32]
 
 SLACK = 3.0
-"""An observation is outside from so many times the trained range beyond its ends."""
+"""An observation is outside beyond this many times the trained range from its ends."""
 LEAST_MARGIN = 1.0
 """The least distance that counts, in scaled units: no flag is outside because it was never set."""
 LEAST_LOAD, LOAD_SHARE = 0.1, 0.5
@@ -46,7 +46,7 @@ def fingerprint(problem: Problem) -> str:
 def safe_dispatcher(problem: Problem, guard: Guard | None = None) -> Dispatcher:
     """Who decides where a policy should not: the device-aware rule, else the oldest job first.
 
-    At a load below the training of a graph net it is ``srw``: with room for everybody, what counts is
+    At a load below the training of a graph net it is ``srw``: with room for every task, what counts is
     who is done soon, and where. On validation problems it was the best rule or within 0.6 % of it.
     """
     if isinstance(guard, LoadGuard) and srw.supports(problem) is None:

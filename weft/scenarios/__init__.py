@@ -1,6 +1,6 @@
 """Named, seeded distributions of problems, with settings that can be swept; recipes are TOML."""
 
-from weft.model.stream import StreamCase as StreamCase
+from weft.model.stream import StreamProblem as StreamProblem
 from weft.scenarios.recipes import Recipe as Recipe
 from weft.scenarios.recipes import offered_recipes as offered_recipes
 from weft.scenarios.recipes import read_recipe as read_recipe

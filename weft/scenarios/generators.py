@@ -1,22 +1,28 @@
 """Generators: one object says which settings it reads, how it makes a problem and what kind of run that is.
 
-``GENERATORS`` are weft's own, which recipes name. Anybody's object with ``name`` and ``make(settings, seed)``
+``GENERATORS`` are weft's own, which recipes name. Any object with ``name`` and ``make(settings, seed)``
 is a scenario by itself: given in Python, named as code on the command line, or an entry point ``weft.scenarios``.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError
+from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.model.problem import Problem
 from weft.plugins import SCENARIOS, allowed, blamed, find, is_code, made
+from weft.scenarios import makers
 from weft.scenarios.settings import Setting, Value
+from weft.scenarios.workflows import workflow
 
-_MAKERS = "weft.scenarios.makers"
+if TYPE_CHECKING:
+    from weft.scenarios.scenario import Scenario
+
+DISPATCH = "dispatch"
+"""What the setting ``run`` of files says where tasks are dispatched instead of planned."""
 
 
 @dataclass(frozen=True)
@@ -25,49 +31,88 @@ class Generator:
 
     settings: tuple[str, ...]
     """Names of the settings it reads; recipes give their types and defaults."""
-    maker: str
-    """``module:function`` of scenario, split and index; resolved on use."""
+    make: Callable[[Scenario, str, int], Problem]
+    """The problem of a scenario at an index of a split."""
     brings_machines: bool = False
     """Whether its problems name their own machines."""
-    is_stream: bool = False
-    """Whether jobs of one graph keep arriving, to be dispatched from queues."""
+    kind: Kind = PROBLEMS
+    """What schedulers act on."""
+    may_dispatch: bool = False
+    """Whether a load above 0, or ``run=dispatch``, has its tasks dispatched one by one instead."""
+    seeds_are_samples: bool = False
+    """Whether every seed is a workload of its own."""
     has_graph: bool = False
     """Whether a recipe gives the graph."""
+    usual: tuple[Setting, ...] = ()
+    """Settings that recipes need not describe."""
+
+    def kind_of(self, settings: Mapping[str, object]) -> Kind:
+        """What schedulers act on under these settings."""
+        is_dispatched = self.may_dispatch and settings.get("run") == DISPATCH
+        return TASKS if is_dispatched or self.is_arriving(settings) else self.kind
+
+    def is_arriving(self, settings: Mapping[str, object]) -> bool:
+        """Whether jobs are drawn and keep arriving at the rate of a load."""
+        return self.may_dispatch and bool(settings.get("load"))
+
+    def has_seed_samples(self, settings: Mapping[str, object]) -> bool:
+        """Whether every seed is a workload of its own under these settings."""
+        return self.seeds_are_samples or self.is_arriving(settings)
+
+
+RUNS = ("plan", DISPATCH)
+FILE_SETTINGS = (
+    Setting("ccr", "number", 0.0, "mean transfer time over mean run time; 0: links as they are", 0, 1000),
+    Setting("noise", "number", 0.0, "coefficient of variation of the run times; 0: as the file says", 0, 10),
+    Setting(
+        "run",
+        "text",
+        "plan",
+        "plan before anything runs, or dispatch tasks as jobs are released",
+        choices=RUNS,
+    ),
+    Setting(
+        "load", "number", 0.0, "above 0 the files keep arriving; 1 is all that the cluster can follow", 0, 10
+    ),
+    Setting("arrivals", "text", "poisson", "how they arrive", choices=("poisson", "periodic", "once")),
+    Setting("jobs", "whole", 60, "how many jobs arrive", 1, 100_000),
+)
 
 
 GENERATORS: dict[str, Generator] = {
     "workflow": Generator(
         ("family", "tasks", "ccr", "devices", "noise", "load", "arrivals", "jobs"),
-        "weft.scenarios.workflows:workflow",
+        workflow,
+        may_dispatch=True,
     ),
-    "jobshop": Generator(("jobs", "machines", "noise"), f"{_MAKERS}:jobshop_problem", brings_machines=True),
-    "tpch": Generator(("queries", "data", "noise"), f"{_MAKERS}:tpch_problem", brings_machines=True),
-    "opgraph": Generator(("kind", "tasks", "noise"), f"{_MAKERS}:opgraph_problem", brings_machines=True),
+    "jobshop": Generator(("jobs", "machines", "noise"), makers.jobshop_problem, brings_machines=True),
+    "tpch": Generator(("queries", "data", "noise"), makers.tpch_problem, brings_machines=True),
+    "opgraph": Generator(("kind", "tasks", "noise"), makers.opgraph_problem, brings_machines=True),
     "stream": Generator(
         (
             *("p_c", "branch", "jobs", "arrivals", "gap", "spread", "trace"),
             *("idle", "idle_block", "expiry", "estimate", "forget"),
             *("drift", "drift_to", "drift_at", "drift_steps", "drift_size"),
         ),
-        f"{_MAKERS}:stream_problem",
-        is_stream=True,
+        makers.stream_problem,
+        kind=QUEUES,
+        seeds_are_samples=True,
         has_graph=True,
     ),
     "random-stream": Generator(
         ("size", "load", "load_low", "load_high", "jobs", "arrivals", "forget"),
-        f"{_MAKERS}:random_stream_problem",
+        makers.random_stream_problem,
         brings_machines=True,
-        is_stream=True,
+        kind=QUEUES,
     ),
-    "files": Generator(("ccr", "noise"), f"{_MAKERS}:file_problem"),
+    "files": Generator(
+        tuple(setting.name for setting in FILE_SETTINGS),
+        makers.file_problem,
+        may_dispatch=True,
+        usual=FILE_SETTINGS,
+    ),
 }
 """By the name that recipes use."""
-
-
-def late(target: str) -> Any:
-    """What ``module:name`` stands for, imported now: recipes load readers only if they name files."""
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 class OwnGenerator:
@@ -83,15 +128,19 @@ class OwnGenerator:
         self.settings: tuple[Setting, ...] = tuple(self.text("settings", ()))
         if not all(isinstance(one, Setting) for one in self.settings):
             raise self._refusal("has settings that are no weft.scenarios.Setting")
+        if self.text("kind", PROBLEMS.name) not in (PROBLEMS.name, TASKS.name):
+            raise self._refusal(
+                f"has the kind {self.text('kind')!r}, not {PROBLEMS.name!r} or {TASKS.name!r}"
+            )
 
     def text(self, key: str, usual: Any = "") -> Any:
         """What the object says of itself, or the usual."""
         return getattr(self._inner, key, usual)
 
     @property
-    def is_job_stream(self) -> bool:
-        """Whether its jobs keep arriving, to be dispatched task by task."""
-        return bool(self.text("is_stream", False))
+    def kind(self) -> Kind:
+        """Whether its problems are planned, or their tasks dispatched as jobs are released."""
+        return KINDS[self.text("kind", PROBLEMS.name)]
 
     def make(self, settings: Mapping[str, Value], seed: int) -> Problem:
         """The problem of a seed."""

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from weft.model.generate import generate, jobshop, jobshop_cluster, opgraph_cluster, tpch_cluster, tpch_like
 from weft.model.problem import Objective, Problem
-from weft.scenarios.generators import late
 from weft.scenarios.streams import drawn_stream, read_template, with_probability
-from weft.scenarios.tpch import tpch_names, tpch_suite
-from weft.scenarios.workflows import posed, read_machines
+from weft.scenarios.tpch import tpch_makers, tpch_names
+from weft.scenarios.workflows import arriving, posed, read_file, read_machines
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
@@ -36,7 +35,7 @@ def tpch_problem(chosen: Scenario, split: str, index: int) -> Problem:
     if not data:
         graph = tpch_like(queries, seed=chosen.generator_seed(split, index))
         return posed(chosen, graph, tpch_cluster())
-    found = tpch_suite(data).instance(tpch_names(data, queries)[split][index]).problem
+    found = tpch_makers(data)[tpch_names(data, queries)[split][index]]()
     return posed(chosen, found.graph, found.cluster)
 
 
@@ -55,13 +54,9 @@ def random_stream_problem(chosen: Scenario, split: str, index: int) -> Problem:
 
 
 def file_problem(chosen: Scenario, split: str, index: int) -> Problem:
-    """A workflow or problem file."""
-    recipe = chosen.recipe
-    found: Problem = late("weft.io.files:read_problem")(
-        recipe.files[index],
-        read_machines(recipe.cluster) if recipe.cluster else None,
-        ccr=chosen.number("ccr") or None,
-        noise=chosen.number("noise"),
-        copies=recipe.copies,
+    """A workflow or problem file; with a load: the stream of seed 0."""
+    return (
+        arriving(chosen, split, index, 0)
+        if chosen.is_arriving
+        else read_file(chosen, chosen.recipe.files[index])
     )
-    return found

@@ -16,18 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
+from weft.io.sources import read_bytes
+from weft.io.toml_files import parse_toml
+from weft.kinds import PROBLEMS, TASKS, Kind
+from weft.model.problem import METRICS
 from weft.plugins import SCENARIOS, offers, refuse_code
-from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, late, own_generator
+from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, own_generator
 from weft.scenarios.settings import Setting, did_you_mean
 
 SCHEMA = "weft/scenario/1"
-REFERENCES = ("heft", "peft", "deft", "min-min")
-"""Schedulers that files are evaluated with unless others are named."""
-STREAM_REFERENCES = ("fifo", "eft", "srw", "heft-job", "priced")
-"""Schedulers that streams of workflows are evaluated with unless others are named."""
-STREAM_BASELINE = "srw"
-METRICS = ("makespan", "mean_jct", "slr")
-"""What a scenario may minimise."""
 
 Document = Mapping[str, Any]
 
@@ -63,12 +60,12 @@ class Recipe:
     summary: str = ""
     metric: str = "makespan"
     copies: bool = True
-    schedulers: tuple[str, ...] = REFERENCES
+    schedulers: tuple[str, ...] = PROBLEMS.schedulers
     """Reference schedulers."""
-    baseline: str = "heft"
+    baseline: str = PROBLEMS.baseline
     """The reference scheduler the others are compared with."""
     problems: int = 20
-    """How many problems an evaluation takes unless told otherwise."""
+    """How many problems an evaluation takes unless set otherwise."""
     seed: int = 0
     """Another seed gives other problems from the same distribution."""
     cluster: str = ""
@@ -82,6 +79,14 @@ class Recipe:
     """The TOML file it was read from; empty: built in."""
 
     @property
+    def kind(self) -> Kind:
+        """What schedulers act on, unless a setting changes it; the references above hold for it."""
+        if self.generator in GENERATORS:
+            return GENERATORS[self.generator].kind
+        own = own_generator(self.generator)
+        return PROBLEMS if own is None else own.kind
+
+    @property
     def given_settings(self) -> dict[str, object]:
         """Settings the recipe fixes or sweeps."""
         found: dict[str, object] = json.loads(self.given)
@@ -93,6 +98,7 @@ class Recipe:
             "name": self.name,
             "summary": self.summary,
             "generator": self.generator,
+            "kind": self.kind.name,
             "metric": self.metric,
             "copies": self.copies,
             "problems": self.problems,
@@ -109,12 +115,12 @@ class Recipe:
         return cls(
             name=_text(document.get("name"), "name"),
             generator=generator,
-            settings=tuple(_setting(name, tables) for name in GENERATORS[generator].settings),
+            settings=_settings(generator, tables),
             summary=_text(document.get("summary", ""), "summary"),
             metric=_one_of(document.get("metric"), METRICS, "metric"),
             copies=bool(document.get("copies", True)),
-            schedulers=tuple(document.get("schedulers", REFERENCES)),
-            baseline=_text(document.get("baseline", REFERENCES[0]), "baseline"),
+            schedulers=tuple(document.get("schedulers", GENERATORS[generator].kind.schedulers)),
+            baseline=_text(document.get("baseline", GENERATORS[generator].kind.baseline), "baseline"),
             problems=_at_least(document.get("problems", 20), 1, "problems"),
             seed=_at_least(document.get("seed", 0), 0, "seed"),
             cluster=_text(document.get("cluster", ""), "cluster"),
@@ -169,7 +175,7 @@ def is_recipe(document: Document) -> bool:
 
 
 def read_recipe(name_or_path: str | Path | Any) -> Recipe:
-    """A built-in recipe by name, or a user's own: a TOML file, or anybody's generator (an object, code, an entry point)."""
+    """A built-in recipe by name, or a user's own: a TOML file, or another generator (an object, code, an entry point)."""
     own = _own(name_or_path)
     if own is not None:
         return own
@@ -194,16 +200,18 @@ def _own(given: object) -> Recipe | None:
 
 
 def _recipe_of(own: OwnGenerator, name: str) -> Recipe:
-    schedulers = tuple(_text(one, "schedulers") for one in own.text("schedulers", REFERENCES))
+    kind = own.kind
+    schedulers = tuple(_text(one, "schedulers") for one in own.text("schedulers", kind.schedulers))
+    usual = kind.baseline if kind.baseline in schedulers else schedulers[0]
     return Recipe(
         own.text("name"),
         name,
         own.settings,
         _text(own.text("summary"), "summary"),
-        _one_of(own.text("metric", "makespan"), METRICS, "metric"),
+        _one_of(own.text("metric", kind.metric), METRICS, "metric"),
         schedulers=schedulers,
-        baseline=_one_of(own.text("baseline", schedulers[0]), schedulers, "baseline"),
-        problems=_at_least(own.text("problems", 20), 1, "problems"),
+        baseline=_one_of(own.text("baseline", usual), schedulers, "baseline"),
+        problems=_at_least(own.text("problems", 1 if kind is TASKS else 20), 1, "problems"),
     )
 
 
@@ -216,8 +224,7 @@ def _read(name_or_path: str | Path, folder: str | Path = "") -> tuple[Document, 
     if not path.suffix and not path.exists():
         hint = did_you_mean(text, recipe_names())
         raise InputError(f"no scenario {text!r}{hint} (weft scenarios lists them)", field="scenario")
-    data: bytes = late("weft.io.sources:read_bytes")(path)
-    return late("weft.io.toml_files:parse_toml")(data, path), path
+    return parse_toml(read_bytes(path), path), path
 
 
 def _extended(document: Document, origin: Path, depth: int = 0) -> dict[str, Any]:
@@ -269,8 +276,11 @@ def _check_keys(document: Document) -> None:
 
 def _recipe(document: Document, origin: Path) -> Recipe:
     generator = _one_of(document.get("generator"), tuple(GENERATORS), "generator")
-    tables = document.get("settings", {})
-    settings = tuple(_setting(name, tables) for name in GENERATORS[generator].settings)
+    tables = {
+        name: entry if isinstance(entry, dict) else {"given": entry}
+        for name, entry in document.get("settings", {}).items()
+    }
+    settings = _settings(generator, tables)
     for name in tables:
         if name not in GENERATORS[generator].settings:
             hint = did_you_mean(name, GENERATORS[generator].settings)
@@ -279,8 +289,8 @@ def _recipe(document: Document, origin: Path) -> Recipe:
     for setting in settings:
         if setting.name in given:
             setting.values(given[setting.name])
-    usual = REFERENCES if generator == "files" else ("heft",)
-    schedulers = tuple(_text(name, "schedulers") for name in document.get("schedulers", usual))
+    usual = GENERATORS[generator].kind
+    schedulers = tuple(_text(name, "schedulers") for name in document.get("schedulers", usual.schedulers))
     if not schedulers:
         raise InputError("expected at least one scheduler", field="schedulers")
     for name in schedulers:
@@ -290,7 +300,7 @@ def _recipe(document: Document, origin: Path) -> Recipe:
         generator,
         settings,
         document.get("summary", ""),
-        _one_of(document.get("metric", "makespan"), METRICS, "metric"),
+        _one_of(document.get("metric", usual.metric), METRICS, "metric"),
         document.get("copies", True),
         schedulers,
         _one_of(document.get("baseline", schedulers[0]), schedulers, "baseline"),
@@ -306,6 +316,14 @@ def _recipe(document: Document, origin: Path) -> Recipe:
 def _kept(table: Document) -> dict[str, Any]:
     """A setting's table from its JSON form: what is null there is left out here."""
     return {key: value for key, value in table.items() if key != "name" and value is not None}
+
+
+def _settings(generator: str, tables: Document) -> tuple[Setting, ...]:
+    """All that a generator reads, described by a recipe or, of files, by weft."""
+    known = GENERATORS[generator]
+    usual = {setting.name: _kept(setting.to_dict()) for setting in known.usual}
+    found = {name: usual.get(name, {}) | dict(tables.get(name, {})) or None for name in known.settings}
+    return tuple(_setting(name, found) for name in known.settings)
 
 
 def _setting(name: str, tables: Document) -> Setting:

@@ -16,20 +16,16 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError, WeftError
+from weft.kinds import TASKS, Kind
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
-from weft.scenarios.generators import GENERATORS, OwnGenerator, late, own_generator
-from weft.scenarios.recipes import STREAM_BASELINE, STREAM_REFERENCES, Recipe, read_recipe
-from weft.scenarios.settings import Setting, Value, grid
+from weft.model.stream import StreamProblem
+from weft.scenarios.generators import FILE_SETTINGS, GENERATORS, OwnGenerator, own_generator
+from weft.scenarios.recipes import Recipe, read_recipe
+from weft.scenarios.settings import Value, grid
 from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of, split_of
-from weft.scenarios.streams import stream_case
+from weft.scenarios.streams import described_stream
 from weft.scenarios.tpch import tpch_names
-from weft.scenarios.workflows import workflow_stream
-
-FILE_SETTINGS = (
-    Setting("ccr", "number", 0.0, "mean transfer time over mean run time; 0: links as they are", 0, 1000),
-    Setting("noise", "number", 0.0, "coefficient of variation of the run times; 0: as the file says", 0, 10),
-)
+from weft.scenarios.workflows import arriving
 
 
 @dataclass(frozen=True)
@@ -48,54 +44,68 @@ class Scenario:
         return self.recipe.name
 
     @property
-    def is_stream(self) -> bool:
-        """Whether jobs keep arriving, so that dispatchers act instead of planners."""
-        known = GENERATORS.get(self.recipe.generator)
-        return (known is not None and known.is_stream) or self.is_job_stream
-
-    @property
-    def is_job_stream(self) -> bool:
-        """Whether the jobs that arrive are different workflows, dispatched task by task."""
-        if self.own is not None:
-            return self.own.is_job_stream
-        return self.recipe.generator == "workflow" and self.number("load") > 0
-
-    @property
     def own(self) -> OwnGenerator | None:
         """The generator, if it is not weft's."""
         name = self.recipe.generator
         return None if name in GENERATORS else own_generator(name)
 
     @property
+    def kind(self) -> Kind:
+        """What schedulers act on here."""
+        known = GENERATORS.get(self.recipe.generator)
+        return self.recipe.kind if known is None else known.kind_of(self.settings)
+
+    @property
+    def is_as_usual(self) -> bool:
+        """Whether the settings leave the recipe's kind of run as it is, so that its references hold."""
+        return self.kind is self.recipe.kind
+
+    @property
+    def seeds_are_samples(self) -> bool:
+        """Whether every seed is a workload of its own; else seeds of one problem are averaged."""
+        known = GENERATORS.get(self.recipe.generator)
+        return self.kind is TASKS if known is None else known.has_seed_samples(self.settings)
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether jobs are drawn and keep arriving at the rate of a load."""
+        known = GENERATORS.get(self.recipe.generator)
+        return known is not None and known.is_arriving(self.settings)
+
+    @property
     def schedulers(self) -> tuple[str, ...]:
         """Reference schedulers."""
-        return STREAM_REFERENCES if self.is_job_stream else self.recipe.schedulers
+        return self.recipe.schedulers if self.is_as_usual else self.kind.schedulers
 
     @property
     def baseline(self) -> str:
         """The reference scheduler the others are compared with."""
-        return STREAM_BASELINE if self.is_job_stream else self.recipe.baseline
+        return self.recipe.baseline if self.is_as_usual else self.kind.baseline
 
     @property
     def usual_problems(self) -> int:
-        """How many problems an evaluation takes unless told otherwise; seeds make the streams."""
-        return 1 if self.is_job_stream else self.recipe.problems
+        """How many problems an evaluation takes unless it is given a number; seeds make the streams."""
+        return 1 if self.is_arriving else self.recipe.problems
 
     @property
     def metric(self) -> str:
-        """What is compared: in a stream of workflows the mean time of a job."""
-        return "mean_jct" if self.is_job_stream else self.recipe.metric
+        """What is compared."""
+        return self.recipe.metric if self.is_as_usual else self.kind.metric
 
     @functools.cached_property
     def settings(self) -> dict[str, Value]:
         """Every setting with its value."""
         return dict(self.values)
 
+    def changed(self, **values: Value) -> Scenario:
+        """The scenario with other values of some settings."""
+        return replace(self, values=tuple((self.settings | values).items()))
+
     def count(self, split: str) -> int | None:
         """How many problems a split has; None: as many as one asks for."""
         check_split(split)
         if self.recipe.generator == "files":
-            return len(self.recipe.files) if split == "test" else 0
+            return (1 if self.is_arriving else len(self.recipe.files)) if split == "test" else 0
         if self.own is None and self.settings.get("data"):
             return len(tpch_names(str(self.settings["data"]), self.whole("queries"))[split])
         return None
@@ -104,7 +114,7 @@ class Scenario:
         """What the problem is called in results."""
         self._check_index(split, index)
         if self.recipe.generator == "files":
-            return self.recipe.files[index]
+            return "files" if self.is_arriving else self.recipe.files[index]
         if self.own is None and self.settings.get("data"):
             return tpch_names(str(self.settings["data"]), self.whole("queries"))[split][index]
         return f"{split}/{index}"
@@ -115,16 +125,22 @@ class Scenario:
         if self.own is not None:
             return self._made(split, index, 0)
         with self._located():
-            made: Problem = late(GENERATORS[self.recipe.generator].maker)(self, split, index)
+            made = GENERATORS[self.recipe.generator].make(self, split, index)
         return made.replaced(name=self.problem_name(split, index))
 
-    def job_stream(self, split: str, index: int, seed: int) -> Problem:
-        """The workflows that arrive at this index of a split; every seed has others."""
+    def dispatched(self, split: str, index: int, seed: int) -> Problem:
+        """The jobs to dispatch at this index of a split; where they keep arriving, every seed has others."""
         self._check_index(split, index)
         if self.own is not None:
             return self._made(split, index, seed)
+        if self.kind is not TASKS:
+            raise InputError(
+                f"scenario {self.name} has jobs to dispatch with a load above 0", field="settings.load"
+            )
+        if not self.is_arriving:
+            return self.problem(split, index)
         with self._located():
-            made = workflow_stream(self, split, index, seed)
+            made = arriving(self, split, index, seed)
         return made.replaced(name=self.problem_name(split, index))
 
     def _made(self, split: str, index: int, seed: int) -> Problem:
@@ -134,10 +150,10 @@ class Scenario:
         drawn = int(np.random.SeedSequence([self.generator_seed(split, index), seed]).generate_state(1)[0])
         return self.own.make(self.settings, drawn).replaced(name=self.problem_name(split, index))
 
-    def stream(self, split: str, index: int) -> StreamCase:
+    def stream(self, split: str, index: int) -> StreamProblem:
         """The stream of jobs at this index of a split."""
         with self._located():
-            return stream_case(self, split, index)
+            return described_stream(self, split, index)
 
     @contextmanager
     def _located(self) -> Iterator[None]:
@@ -202,7 +218,7 @@ class Scenario:
 
 
 def scenario(name_or_path: str | Path | Any, **settings: object) -> Scenario:
-    """The scenario of a built-in recipe, a TOML file or anybody's generator, with some settings changed."""
+    """The scenario of a built-in recipe, a TOML file or another generator, with some settings changed."""
     cells = sweep(name_or_path, settings)
     if len(cells) > 1:
         raise _swept(cells, str(name_or_path))

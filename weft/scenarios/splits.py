@@ -26,7 +26,7 @@ def seed_of(split: str, index: int) -> int:
 def check_training_seed(seed: int, num_streams: int = 1) -> int:
     """The seed of a training run, if its streams belong to the training split.
 
-    A run whose streams are numbered from ``seed * num_streams`` on takes so many of them.
+    A run whose streams are numbered from ``seed * num_streams`` on takes that many of them.
     """
     most = SEEDS_PER_SPLIT // num_streams - 1
     if type(seed) is not int or not 0 <= seed <= most:

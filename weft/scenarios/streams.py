@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.errors import InputError
+from weft.io.files import read_graph
+from weft.io.native import graph_from_document
+from weft.io.sources import inside
+from weft.io.times import read_times
+from weft.kinds import QUEUES
 from weft.model.arrivals import Arrivals
 from weft.model.conditional import SIZES, RandomStream, random_stream
 from weft.model.graph import TaskGraph
-from weft.model.stream import Drift, StreamCase
-from weft.scenarios.generators import late
+from weft.model.stream import Drift, StreamProblem
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
@@ -23,14 +27,14 @@ BRANCH = 0
 """The branch group that a setting varies, of a task that may have several."""
 
 
-def stream_case(chosen: Scenario, split: str, index: int) -> StreamCase:
+def described_stream(chosen: Scenario, split: str, index: int) -> StreamProblem:
     """The stream at an index of a split; indices differ in what happens, not in the problem."""
-    if not chosen.is_stream:
+    if chosen.kind is not QUEUES:
         raise InputError(f"scenario {chosen.name} is no stream of jobs", field="generator")
     if chosen.recipe.generator == "random-stream":
-        return _random_case(chosen, split, index, str(chosen.settings["arrivals"]))
+        return _random_stream(chosen, split, index, str(chosen.settings["arrivals"]))
     branch = str(chosen.settings["branch"])
-    return StreamCase(
+    return StreamProblem(
         chosen.problem(split, index),
         _arrivals(chosen),
         chosen.number("expiry") or float("inf"),
@@ -49,7 +53,7 @@ def _arrivals(chosen: Scenario) -> Arrivals:
         expected = "a file of arrival times" if law == "trace" else f"no file with arrivals={law}"
         raise InputError(f"expected {expected}, got {file!r}", field="settings.trace")
     try:
-        times: tuple[float, ...] = late("weft.io.times:read_times")(file)[:jobs] if file else ()
+        times = read_times(file)[:jobs] if file else ()
     except InputError as error:
         raise error.at(field="settings.trace") from None
     return Arrivals(law, len(times) or jobs, chosen.number("gap"), chosen.number("spread"), times)
@@ -65,12 +69,12 @@ def _drift(chosen: Scenario) -> Drift:
     )
 
 
-def _random_case(chosen: Scenario, split: str, index: int, law: str) -> StreamCase:
+def _random_stream(chosen: Scenario, split: str, index: int, law: str) -> StreamProblem:
     """A stream whose problem and gaps both are drawn; waiting is free, and no job expires."""
     gap = drawn_stream(chosen, split, index).gap
     arrivals = Arrivals(law, chosen.whole("jobs"), gap, gap / 2 if law == "normal" else 0.0)
     forget = chosen.number("forget")
-    return StreamCase(chosen.problem(split, index), arrivals, float("inf"), 0.0, forget, False, None)
+    return StreamProblem(chosen.problem(split, index), arrivals, float("inf"), 0.0, forget, False, None)
 
 
 def drawn_stream(chosen: Scenario, split: str, index: int) -> RandomStream:
@@ -87,13 +91,10 @@ def read_template(graph: str) -> TaskGraph:
     """The graph of every job, by path or from its document as JSON."""
     if not graph:
         raise InputError("expected a graph: a file or a table", field="graph")
-    found: TaskGraph
-    if graph.startswith("{"):
-        with late("weft.io.sources:inside")("graph"):
-            found = late("weft.io.native:graph_from_document")(json.loads(graph))
-    else:
-        found = late("weft.io.files:read_graph")(graph)
-    return found
+    if not graph.startswith("{"):
+        return read_graph(graph)
+    with inside("graph"):
+        return graph_from_document(json.loads(graph))
 
 
 def with_probability(graph: TaskGraph, task: str, probability: float) -> TaskGraph:

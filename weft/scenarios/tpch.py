@@ -1,31 +1,28 @@
-"""Real TPC-H problems from a folder, divided into splits; the reader is resolved on use."""
+"""Real TPC-H problems from a folder, divided into splits."""
 
 from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from weft.errors import InputError
-from weft.scenarios.generators import late
+from weft.io.tpch import read_tpch
+from weft.model.problem import Problem
 from weft.scenarios.splits import SPLITS
-
-if TYPE_CHECKING:
-    from weft.evaluation.sets.instances import Suite
 
 _TURN = ("train", "train", "train", "validation", "test")
 """Splits in turn for the instances of a file whose name does not say."""
 
 
 @functools.lru_cache(maxsize=4)
-def tpch_suite(data: str) -> Suite:
-    """Every instance in a folder with ``tpch_stages.json`` and ``tpch_*_sets.json``."""
+def tpch_makers(data: str) -> dict[str, Callable[[], Problem]]:
+    """How to make each problem of a folder with ``tpch_stages.json`` and ``tpch_*_sets.json``."""
     folder = Path(data)
     if not folder.is_dir():
         raise InputError("expected a folder", file=data, field="settings.data")
-    found: Suite = late("weft.evaluation.sets.instances:tpch")(folder)
-    return found
+    return read_tpch(folder)
 
 
 @functools.lru_cache(maxsize=64)
@@ -36,7 +33,7 @@ def tpch_names(data: str, queries: int) -> dict[str, tuple[str, ...]]:
     and for the splits no file is named after: the last of every five for tests, the one before
     for validation.
     """
-    names = tpch_suite(data).names
+    names = tuple(tpch_makers(data))
     tags = _tags(data, str(queries))
     if not tags:
         raise InputError(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.errors import InputError
+from weft.io.files import read_cluster, read_problem
+from weft.io.simple_clusters import cluster_of
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster
 from weft.model.generate import generate
 from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Job, Objective, Problem
-from weft.scenarios.generators import late
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST = 1.0 / 3.0, 2.5
 """Sizes of the workflows of a stream, as multiples of ``tasks``: log-uniform in between."""
 FEWEST = 8
-"""Every shape can be made of so many tasks."""
+"""Every shape can be made of this many tasks."""
 SCALE = 0.5
 """Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
 STREAM_OF_JOBS = 11
@@ -38,30 +41,62 @@ def posed(chosen: Scenario, graph: TaskGraph, cluster: Cluster) -> Problem:
 
 def workflow(chosen: Scenario, split: str, index: int) -> Problem:
     """One workflow; its shape goes by the index. With a load: the stream of seed 0."""
-    if chosen.is_job_stream:
-        return workflow_stream(chosen, split, index, 0)
+    if chosen.is_arriving:
+        return arriving(chosen, split, index, 0)
     family = _families(chosen)[index % len(_families(chosen))]
     graph = generate(family, chosen.whole("tasks"), seed=chosen.generator_seed(split, index))
     return _with_ccr(chosen, posed(chosen, graph, _machines(chosen)))
 
 
-def workflow_stream(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
-    """Different workflows that keep arriving, at a rate that gives the load.
+def arriving(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
+    """Different jobs that keep arriving, at a rate that gives the load: drawn workflows, or those of files.
 
     Load is arrival rate x priced work / devices: at 1 the cluster is just able to follow. The work
-    is that of the very workflows that arrive.
+    is that of the very jobs that arrive.
     """
-    if not chosen.is_job_stream:
-        raise InputError("a stream of workflows needs a load above 0", field="settings.load")
-    key = [STREAM_OF_JOBS, chosen.generator_seed(split, index), seed]
-    rng = np.random.default_rng(key)
-    graphs = [_drawn(chosen, rng) for _ in range(chosen.whole("jobs"))]
-    cluster = _machines(chosen)
+    rng = np.random.default_rng([STREAM_OF_JOBS, chosen.generator_seed(split, index), seed])
+    if chosen.recipe.generator == "files":
+        jobs, cluster = _jobs_of_files(chosen, rng)
+    else:
+        jobs = [Job(_drawn(chosen, rng), f"job{j}") for j in range(chosen.whole("jobs"))]
+        cluster = _machines(chosen)
     objective = Objective(chosen.metric, chosen.recipe.copies)
-    together = Problem([Job(graph) for graph in graphs], cluster, objective, chosen.number("noise"))
+    together = Problem(jobs, cluster, objective, chosen.number("noise"))
     times = _arrivals(chosen, together, int(rng.integers(1 << 31)))
-    jobs = [Job(g, f"job{j}", float(time)) for j, (g, time) in enumerate(zip(graphs, times, strict=True))]
-    return _with_ccr(chosen, together.replaced(jobs=tuple(jobs)))
+    released = [replace(job, release=float(time)) for job, time in zip(together.jobs, times, strict=True)]
+    return _with_ccr(chosen, together.replaced(jobs=tuple(released)))
+
+
+def _jobs_of_files(chosen: Scenario, rng: np.random.Generator) -> tuple[list[Job], Cluster]:
+    """As many jobs as are asked for, each drawn from those of the files, on the cluster that all share."""
+    files = chosen.recipe.files
+    found = [read_file(chosen, file) for file in files]
+    for file, problem in zip(files, found, strict=True):
+        if not problem.cluster.equals(found[0].cluster):
+            raise InputError(f"expected the cluster of {files[0]}, or one for all by --cluster", file=file)
+    pool = [job for problem in found for job in problem.jobs]
+    drawn = rng.integers(len(pool), size=chosen.whole("jobs")).tolist()
+    jobs = [replace(pool[k], name=f"{pool[k].name}-{j}", release=0.0) for j, k in enumerate(drawn)]
+    return jobs, found[0].cluster
+
+
+def read_file(chosen: Scenario, file: str) -> Problem:
+    """The problem of a workflow or problem file, under the settings of a scenario."""
+    state = Path(file).stat() if Path(file).is_file() else None
+    return _read_file(chosen, file, (state.st_mtime_ns, state.st_size) if state else ())
+
+
+@functools.lru_cache(maxsize=64)
+def _read_file(chosen: Scenario, file: str, state: tuple[int, ...]) -> Problem:
+    """Read once while the file's time and size stay the same: every seed of a stream asks for it."""
+    recipe = chosen.recipe
+    return read_problem(
+        file,
+        read_machines(recipe.cluster) if recipe.cluster else None,
+        ccr=None if chosen.is_arriving else chosen.number("ccr") or None,  # of all jobs together
+        noise=chosen.number("noise"),
+        copies=recipe.copies,
+    )
 
 
 def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
@@ -101,12 +136,9 @@ def read_machines(cluster: str) -> Cluster:
     """A cluster by name, by path, or from its document as JSON."""
     if not cluster:
         raise InputError("expected a cluster: a name, a file or a table", field="cluster")
-    found: Cluster
-    if cluster.startswith("{"):
-        found = late("weft.io.plain_clusters:cluster_of")(json.loads(cluster), where="cluster")
-    else:
-        found = late("weft.io.files:read_cluster")(cluster)
-    return found
+    if not cluster.startswith("{"):
+        return read_cluster(cluster)
+    return cluster_of(json.loads(cluster), where="cluster")
 
 
 def resized(cluster: Cluster, num_devices: int) -> Cluster:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from weft.errors import InputError
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
+
+if TYPE_CHECKING:
+    from weft.schedulers.dispatchers.python_view import Device, DispatchView, ReadyTask
 
 
 @dataclass
@@ -54,6 +58,28 @@ class Planner(Protocol):
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
         """A valid schedule; the same arguments give the same schedule unless a budget is set."""
+
+
+class Plans(Protocol):
+    """The least that a planner of one's own has."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+
+    def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
+        """A valid schedule of the problem."""
+
+
+class Decides(Protocol):
+    """The least that a dispatcher of one's own has."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+
+    def decide(self, view: DispatchView) -> Iterable[tuple[ReadyTask, Device]]:
+        """What starts now, where."""
 
 
 def refuse_unplannable(problem: Problem) -> str | None:

@@ -81,14 +81,14 @@ class OwnDispatcher:
     def run_all(
         self,
         problems: Sequence[Problem],
-        worlds: Sequence[Realisation],
+        realisations: Sequence[Realisation],
         seeds: Sequence[int],
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
         """One problem after the other, each with a copy of the dispatcher as it was given."""
         announce()
-        cases = zip(problems, worlds, seeds, strict=True)
-        return [_Run(self, problem, world, seed, outages).play() for problem, world, seed in cases]
+        runs = zip(problems, realisations, seeds, strict=True)
+        return [_Run(self, problem, realisation, seed, outages).play() for problem, realisation, seed in runs]
 
     def decider(self, problem: Problem, seed: int) -> Decider:
         """A copy of the dispatcher for one run."""
@@ -163,15 +163,15 @@ class _Run:
         self,
         dispatcher: OwnDispatcher,
         problem: Problem,
-        world: Realisation,
+        realisation: Realisation,
         seed: int,
         outages: Sequence[Outage],
     ) -> None:
-        self.problem, self.world = problem, world
+        self.problem, self.realisation = problem, realisation
         self.moves, self.has_outages = moves_of(outages, problem), len(outages) > 0
         self.decider = dispatcher.decider(problem, seed)
         self.w = compile_tasks([problem])
-        self.f = facts_of([world], self.w)
+        self.f = facts_of([realisation], self.w)
         self.s = new_task_state(self.w, extra_rows(self.moves, problem))
         self.never = np.full(len(self.s.row_task), np.inf)  # (max_rows,) nothing counts as late
 
@@ -186,7 +186,7 @@ class _Run:
         self._refuse_waiting()
         if self.has_outages:
             refuse_unfinished(self.problem, self.s, 0)
-        return schedule_of(self.problem, self.world, self.w, self.s)
+        return schedule_of(self.problem, self.realisation, self.w, self.s)
 
     def _play_until(self, until: float) -> None:
         """Decide if a decision is due now, then carry out events and decisions up to a time, this included."""
@@ -207,11 +207,11 @@ class _Run:
         return min(times)
 
     def _refuse_waiting(self) -> None:
-        """A dispatcher that starts nothing while nothing runs would wait for ever."""
+        """A dispatcher that starts nothing while nothing runs would wait forever."""
         if self.s.num_ready[ENV] > 0 and self.decider.can_start(self.w, self.f, self.s):
             raise InputError(
                 f"{self.decider.title}.decide started nothing at time {self.s.now[ENV]:g}, when nothing ran and "
-                f"nothing was to come: {self.s.num_ready[ENV]} ready tasks would wait for ever",
+                f"nothing was to come: {self.s.num_ready[ENV]} ready tasks would wait forever",
                 field="scheduler",
             )
 

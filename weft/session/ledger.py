@@ -21,7 +21,7 @@ class Run:
     vacated: float | None = None
     """When its lane became free of it, if that was before its end."""
     is_counted: bool = False
-    """Whether its branches were told at the start."""
+    """Whether its branches were reported at the start."""
     is_dropped: bool = False
     """Whether its job has failed meanwhile."""
 

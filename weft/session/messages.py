@@ -27,7 +27,7 @@ class Start(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """This task runs for nothing: its job has failed. Its end must be told all the same."""
+    """This task runs in vain: its job has failed. Its end must be reported all the same."""
 
     job: Name
     task: str

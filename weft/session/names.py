@@ -85,7 +85,7 @@ class TaskNames:
         return self._targets[node][target]
 
     def _refuse_open(self, event: str, node: int, group: int) -> None:
-        """Nobody said which way a branch goes, and there is more than one."""
+        """It was not said which way a branch goes, and there is more than one."""
         ways = [self.of_node[t] for t, k in self._targets[node].items() if self._groups[node][k] == group]
         if len(ways) > 1:
             raise InputError(

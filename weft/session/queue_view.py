@@ -1,4 +1,4 @@
-"""The queue view, decision by decision: a rule or a policy acts on what it is told.
+"""The queue view, decision by decision: a rule or a policy acts on what is reported.
 
 Items are the kernel's, ``job * max_nodes + node``; a device has one lane per slot.
 """
@@ -40,7 +40,7 @@ from weft.sim.queues.step_by_step import (
 )
 
 FIRST_ROOM = 64
-"""Room for so many jobs and waiting tasks; twice as much whenever that is too little."""
+"""Room for this many jobs and waiting tasks; twice as much whenever that is too little."""
 _COLUMNS = (
     "free_at", "running_kind", "running_size", "device_busy", "device_batches", "device_tasks", "seen",
     "count", "total",
@@ -255,7 +255,7 @@ class QueueView:
         return self._started()
 
     def decide_anyhow(self) -> Started:
-        """The first start that is possible, for when the rule would wait for ever."""
+        """The first start that is possible, for when the rule would wait forever."""
         start_anyhow(self.stream, self._state, 0, self._items, self._sizes)
         return self._started()
 

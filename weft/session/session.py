@@ -1,6 +1,6 @@
 """One object, events in, decisions out: the same for simulators, executors and services.
 
-A session knows the problem and what it is told, never what will happen: the world outside runs the
+A session knows the problem and what is reported, never what will happen: the world outside runs the
 tasks and says how they end. Every event is checked before anything changes, so that after an error
 the session is as it was. What a decision is, is the business of the view below.
 """
@@ -19,7 +19,7 @@ from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem
 from weft.model.schedule import ABORTED, Schedule
 from weft.model.schedule import DONE as HAS_RUN
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.policies.learned import Learned
 from weft.session.choose_view import Scheduler, view_of
 from weft.session.endings import DESCENDANTS, JOB, Endings
@@ -46,7 +46,7 @@ class Session:
         for jobs that bring their graphs when they arrive.
     scheduler
         Name of a dispatcher or policy, weights file, run folder, ``plan:PLANNER``, or the object:
-        weft's, or anybody's with ``name`` and ``decide``.
+        weft's, or any object with ``name`` and ``decide``.
     seed
         For schedulers that draw.
     rules
@@ -65,7 +65,7 @@ class Session:
 
     def __init__(
         self,
-        problem: Problem | StreamCase | Cluster,
+        problem: Problem | StreamProblem | Cluster,
         scheduler: str | Scheduler | Any = "fifo",
         *,
         seed: int = 0,
@@ -344,7 +344,7 @@ class Session:
     @classmethod
     def restore(
         cls,
-        problem: Problem | StreamCase | Cluster,
+        problem: Problem | StreamProblem | Cluster,
         snapshot: Mapping[str, Any],
         *,
         scheduler: str | Scheduler | Any | None = None,
@@ -384,9 +384,9 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _parts(given: Problem | StreamCase | Cluster, time_unit: str) -> tuple[Problem, StreamCase | None]:
+def _parts(given: Problem | StreamProblem | Cluster, time_unit: str) -> tuple[Problem, StreamProblem | None]:
     """The problem, and the stream it comes from; a cluster alone gets one without tasks."""
-    if isinstance(given, StreamCase):
+    if isinstance(given, StreamProblem):
         return given.problem, given
     if isinstance(given, Cluster):
         return Problem(Job(TaskGraph([], time_unit=time_unit), "none"), given), None

@@ -36,7 +36,7 @@ class Reserved(NamedTuple):
 
 
 class View(Protocol):
-    """Jobs and devices under one scheduler, told event by event."""
+    """Jobs and devices under one scheduler; events are reported one by one."""
 
     lane_device: Ints  # (num_lanes,)
     is_lost: Bools  # (num_lanes,)
@@ -102,7 +102,7 @@ class View(Protocol):
         """What the scheduler starts now."""
 
     def decide_anyhow(self) -> Started:
-        """The first start that is possible, for when the scheduler would wait for ever."""
+        """The first start that is possible, for when the scheduler would wait forever."""
 
     def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
         """What is bound to these lanes and waits, in the order of its starts on each."""

@@ -12,7 +12,7 @@ from weft.io.native import graph_from_document
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 
 MOST_SEED = 2**63 - 1
 
@@ -100,7 +100,7 @@ def check_finite(time: object, field: str) -> None:
 
 def refuse_arguments(problem: object, scheduler: object, seed: object) -> None:
     """What a session is made of, checked before anything is made."""
-    if not isinstance(problem, Problem | StreamCase | Cluster):
+    if not isinstance(problem, Problem | StreamProblem | Cluster):
         raise InputError(f"expected a problem, a stream or a cluster, got {_shown(problem)}", field="problem")
     if scheduler is None or isinstance(scheduler, bool | int | float | bytes | list | tuple | dict):
         raise InputError(f"expected a name or a scheduler, got {_shown(scheduler)}", field="scheduler")

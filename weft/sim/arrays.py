@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
@@ -124,3 +125,14 @@ def _pointer(ends: Any, num_tasks: int) -> Ints:
     pointer = np.zeros(num_tasks + 1, dtype=np.int64)
     np.cumsum(np.bincount(ends, minlength=num_tasks), out=pointer[1:])
     return pointer
+
+
+def zeros(kind: Any, *groups: tuple[tuple[int, ...], str]) -> dict[str, Any]:
+    """Zeros for fields of a NamedTuple of arrays, given as shape and names; its annotations say the dtypes."""
+    dtypes = _dtypes(kind)
+    return {name: np.zeros(shape, dtypes[name]) for shape, names in groups for name in names.split()}
+
+
+@cache
+def _dtypes(kind: Any) -> dict[str, Any]:
+    return {name: get_args(get_args(hint)[1])[0] for name, hint in get_type_hints(kind).items()}

@@ -6,7 +6,7 @@ from weft.model.graph import Floats, Ints
 from weft.sim.jit import lean_inlined as inlined
 
 RUN = 24
-"""Up to so many entries are sorted by insertion."""
+"""Up to this many entries are sorted by insertion."""
 
 
 @inlined

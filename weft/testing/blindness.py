@@ -60,7 +60,7 @@ def by_kernel(dispatcher: Any) -> Run:
 
 
 def by_session(scheduler: Any) -> Run:
-    """The dispatcher, by name or as an object, in a session that is told what happens."""
+    """The dispatcher, by name or as an object, in a session to which events are reported."""
     return lambda world, seed: drive_tasks(
         Session(world.problem, scheduler, seed=seed), world.problem, world.happens
     )
@@ -71,7 +71,7 @@ def drawn(number: int, *, branches: bool, outages: bool) -> World:
     """A stream of workflows with deadlines, and with branches and outages if asked for."""
     rng = np.random.default_rng([1, number])
     chosen = scenario("workflows", load=0.8, jobs=JOBS, tasks=TASKS, noise=NOISE)
-    problem = chosen.job_stream("validation", number, 0)
+    problem = chosen.dispatched("validation", number, 0)
     problem = problem.replaced(jobs=tuple(_varied(job, rng, branches=branches) for job in problem.jobs))
     end = 2.0 * problem.jobs[-1].release
     away = [Outage(device, *_times(rng, 0.0, end)) for device in (1, 4)] if outages else []
@@ -100,7 +100,7 @@ def starts(schedule: Schedule, time: float) -> set[tuple[int, int, int, float]]:
 
 
 def changed(world: World, found: Schedule, time: float, rng: np.random.Generator) -> World:
-    """Another world that nobody could tell from this one before the time."""
+    """Another realisation that cannot be distinguished from this one before the time."""
     old = world.problem
     kept = [job for job in old.jobs if job.release <= time]
     assert kept == list(old.jobs[: len(kept)]), "jobs are numbered as they arrive"

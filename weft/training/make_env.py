@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from weft.errors import InputError
+from weft.kinds import QUEUES
 from weft.scenarios import Scenario
 from weft.scenarios import scenario as read_scenario
 from weft.sim.queues.environment import setup_of
@@ -46,7 +47,7 @@ def make_env(
     from weft.sim.adapters import make
 
     chosen = scenario if isinstance(scenario, Scenario) else read_scenario(scenario, **settings)
-    if not chosen.is_stream or chosen.is_job_stream:
+    if chosen.kind is not QUEUES:
         raise InputError(
             f"expected a scenario of one repeated job, as conditional is, got {chosen.name}", field="scenario"
         )

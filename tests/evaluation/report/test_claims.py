@@ -23,11 +23,11 @@ from weft.evaluation.report.claims import (
     read_claims,
     verdict_counts,
 )
-from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.measures import MEASURES, Evidence, judge, role_in, roles_played
 from weft.evaluation.report.runs import read_run
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.breaches import Breach
+from weft.evaluation.sweep.evaluation import Evaluation
 
 NAMES = ("fifo", "mru", "x/pi-2@best", "ppo")
 ROLES = {"pi_2": ("*pi-2@best",), "pi_4": ("ppo",)}
@@ -70,7 +70,7 @@ def test_shipped_claims_without_evidence_are_not_measured(name: str):
 
 @pytest.mark.parametrize("name", ["ppo", "mru"])
 def test_claims_on_who_broke_a_rule_are_not_measured(name: str):
-    (frame,) = sweep().frames
+    (frame,) = sweep().sweeps
     evidence = Evidence((replace(frame, breaches={name: Breach(1, 3, "slots")}),))
     found = verdict_on(claim("gain", of="pi_4", against=("fifo", "mru"), at_least=0.0), evidence)
     assert found.verdict == "not measured"
@@ -78,7 +78,7 @@ def test_claims_on_who_broke_a_rule_are_not_measured(name: str):
 
 
 def test_claims_are_measured_on_a_sweep_in_which_nobody_broke_a_rule():
-    (frame,) = sweep().frames
+    (frame,) = sweep().sweeps
     broken = replace(frame, breaches={"ppo": Breach(1, 3, "slots")})
     asked = claim("gain", of="pi_4", against=("fifo", "mru"), at_least=0.0)
     assert verdict_on(asked, Evidence((broken, frame))).verdict == "holds"
@@ -115,7 +115,7 @@ def test_roles_are_named_where_a_scheduler_has_another_name():
     assert roles_played(judge(claims, sweep())) == {"pi_2": "pi-2@best", "pi_4": "ppo"}
 
 
-def of_seeds(costs: Sequence[float], noise: float = 0.1, points: Sequence[float] = (0.8,)) -> Frame:
+def of_seeds(costs: Sequence[float], noise: float = 0.1, points: Sequence[float] = (0.8,)) -> Evaluation:
     """A rule at 100 against a policy that training seeds made so good."""
     names = [f"runs/pi-4/seed-{k + 1}@best" for k in range(len(costs))]
     rng = np.random.default_rng(1)
@@ -133,7 +133,7 @@ def of_seeds(costs: Sequence[float], noise: float = 0.1, points: Sequence[float]
 SEEDS = {"pi_4": ("*pi-4[-/]*@best",)}
 
 
-def judged_on(asked: Claim, *frames: Frame) -> Judged:
+def judged_on(asked: Claim, *frames: Evaluation) -> Judged:
     return judge(Claims("c", "C", "conditional", "", SEEDS, (asked,)), Evidence(frames))[0]
 
 
@@ -184,7 +184,7 @@ def test_claims_are_measured_on_the_sweep_with_their_settings():
     assert judged_on(asked, start, end).missing == "no sweep at estimate=other with pi_4, fifo"
 
 
-def with_setting(frame: Frame, estimate: str) -> Frame:
+def with_setting(frame: Evaluation, estimate: str) -> Evaluation:
     cells = tuple(replace(cell, settings={**cell.settings, "estimate": estimate}) for cell in frame.cells)
     return replace(frame, cells=cells, title=f"conditional ({estimate})")
 

@@ -22,19 +22,19 @@ def compared(**values: float) -> list[dict[str, object]]:
 
 def test_compare_is_a_frame_over_files(tmp_path: Path):
     path = write(tmp_path / "c.json", schema="weft/compare/1", rows=compared(heft=2.0, peft=1.0))
-    frame = gather([path]).frames[0]
+    frame = gather([path]).sweeps[0]
     assert (frame.schedulers, frame.num_samples, frame.baseline) == (("heft", "peft"), 2, "heft")
 
 
 @pytest.mark.parametrize(("units", "unit"), [(("ms", "ms"), "ms"), (("ms", "s"), "")])
 def test_compare_has_the_time_unit_of_its_rows(tmp_path: Path, units: tuple[str, str], unit: str):
     rows = [{**row, "time_unit": one} for row, one in zip(compared(heft=2.0), units, strict=True)]
-    assert gather([write(tmp_path / "c.json", schema="weft/compare/1", rows=rows)]).frames[0].unit == unit
+    assert gather([write(tmp_path / "c.json", schema="weft/compare/1", rows=rows)]).sweeps[0].unit == unit
 
 
 def test_compare_remembers_who_broke_a_rule(tmp_path: Path):
     rows = [{**row, "valid": row["scheduler"] == "heft"} for row in compared(heft=2.0, peft=1.0)]
-    frame = gather([write(tmp_path / "c.json", schema="weft/compare/1", rows=rows)]).frames[0]
+    frame = gather([write(tmp_path / "c.json", schema="weft/compare/1", rows=rows)]).sweeps[0]
     assert {name: str(breach) for name, breach in frame.breaches.items()} == {
         "peft": "broke a rule on 2 of 2"
     }
@@ -57,7 +57,7 @@ def test_bench_documents_over_the_same_instances_are_one_frame(tmp_path: Path):
         write(tmp_path / f"{name}.json", schema="weft/bench/1", bench="taillard", scheduler=name, rows=rows)
         for name in ("mwkr", "ratio")
     ]
-    (frame,) = gather(paths).frames
+    (frame,) = gather(paths).sweeps
     assert (frame.title, frame.schedulers) == ("taillard", ("mwkr", "ratio"))
 
 

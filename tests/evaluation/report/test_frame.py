@@ -10,8 +10,10 @@ from report_examples import example_config, example_frame, example_row, example_
 
 from weft.errors import InputError
 from weft.evaluation.report.build import gather
-from weft.evaluation.report.frame import frame_of, read_frame
+from weft.evaluation.report.devices import device_uses
+from weft.evaluation.sweep.answers import evaluation_of, read_evaluation
 from weft.evaluation.sweep.store import open_sweep
+from weft.kinds import TASKS
 
 
 def better(name: str, p: float, seed: int) -> float:
@@ -31,7 +33,7 @@ def test_frame_sorts_cells_by_number_and_not_by_letter():
 
 def test_frame_leaves_out_samples_that_lack_a_scheduler():
     rows = example_rows(("fifo", "ppo"), (0.0,), 4, better)
-    frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 4), rows[:-1])
+    frame = evaluation_of("sweep", example_config(("fifo", "ppo"), (0.0,), 4), rows[:-1])
     assert len(frame.samples["p_c=0"]) == 3
     assert (len(frame.rows), frame.num_expected) == (7, 8)
 
@@ -44,7 +46,7 @@ def test_frame_pairs_noisy_problems_seed_by_seed():
         for name in names
     ]
     config = example_config(names, (0.0,), 3, generator="layered", metric="makespan")
-    frame = frame_of("sweep", config, rows[:-1])
+    frame = evaluation_of("sweep", config, rows[:-1])
     assert frame.costs("p_c=0", "heft").tolist() == frame.costs("p_c=0", "peft").tolist() == [10.5]
     assert len(frame.rows_of("p_c=0", "heft")) == 2
 
@@ -52,7 +54,7 @@ def test_frame_pairs_noisy_problems_seed_by_seed():
 def test_frame_without_a_whole_sample_is_refused():
     rows = example_rows(("fifo", "ppo"), (0.0,), 1, better)
     with pytest.raises(InputError, match="no problem has rows of every scheduler yet"):
-        frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 1), rows[:1])
+        evaluation_of("sweep", example_config(("fifo", "ppo"), (0.0,), 1), rows[:1])
 
 
 def test_frame_compares_with_the_baseline():
@@ -64,21 +66,21 @@ def test_frame_compares_with_the_baseline():
 def test_frame_takes_another_baseline(tmp_path: Path):
     names = ("fifo", "ppo")
     write_sweep(tmp_path / "s", example_config(names, (0.0,), 2), example_rows(names, (0.0,), 2, better))
-    assert read_frame(tmp_path / "s", "ppo").baseline == "ppo"
+    assert read_evaluation(tmp_path / "s", "ppo").baseline == "ppo"
     with pytest.raises(InputError, match="expected one of fifo, ppo, got 'pp'"):
-        read_frame(tmp_path / "s", "pp")
+        read_evaluation(tmp_path / "s", "pp")
 
 
 def test_frame_takes_the_baseline_that_the_sweep_was_evaluated_with(tmp_path: Path):
     names = ("fifo", "ppo")
     config, rows = example_config(names, (0.0,), 2), example_rows(names, (0.0,), 2, better)
     folder = write_sweep(tmp_path / "s", config, rows)
-    assert read_frame(folder).baseline == "fifo"  # a store that does not say
+    assert read_evaluation(folder).baseline == "fifo"  # a store that does not say
     for kept in ("ppo", "gone", "ppo"):
         with open_sweep(folder, config) as store:
             store.keep_baseline(kept)
-        assert read_frame(folder).baseline == ("ppo" if kept == "ppo" else "fifo")
-    assert read_frame(folder, "fifo").baseline == "fifo"
+        assert read_evaluation(folder).baseline == ("ppo" if kept == "ppo" else "fifo")
+    assert read_evaluation(folder, "fifo").baseline == "fifo"
 
 
 def test_sweeps_of_one_scenario_are_told_apart_by_their_settings(tmp_path: Path):
@@ -87,7 +89,7 @@ def test_sweeps_of_one_scenario_are_told_apart_by_their_settings(tmp_path: Path)
         config = example_config(names, (0.0, 1.0), 2)
         config["cells"] = {f"p_c={p:g}": {"p_c": p, "jobs": jobs} for p in (0.0, 1.0)}
         write_sweep(tmp_path / folder, config, example_rows(names, (0.0, 1.0), 2, better))
-    found = gather([tmp_path / "a", tmp_path / "b"]).frames
+    found = gather([tmp_path / "a", tmp_path / "b"]).sweeps
     assert [frame.title for frame in found] == ["conditional (jobs=10)", "conditional (jobs=20)"]
 
 
@@ -97,7 +99,7 @@ def test_statistics_over_all_cells_are_over_what_they_share():
     expected = [
         (10.0 + seed) ** (1 / 3) * (18.0 + seed) ** (1 / 3) * (20.0 + seed) ** (1 / 3) for seed in range(4)
     ]
-    assert frame.overall("ppo")[0] == pytest.approx(expected)
+    assert frame.over_cells("ppo")[0] == pytest.approx(expected)
 
 
 def test_frame_shows_runs_by_their_folder_unless_two_look_the_same():
@@ -113,7 +115,7 @@ def test_frame_shows_as_many_parts_of_a_path_as_needed():
 
 
 def test_frame_averages_the_use_of_devices():
-    uses = example_frame(better).devices("p_c=0", "ppo")
+    uses = device_uses(example_frame(better), "p_c=0", "ppo")
     assert [(use.device, use.utilisation, use.batch_fill) for use in uses] == [
         ("cpu-0", 0.5, 1.0),
         ("gpu-0", 0.75, 0.25),
@@ -135,7 +137,7 @@ def test_frame_averages_the_use_of_devices():
 def test_frame_refuses_a_configuration_of_something_else(wrong: dict[str, object]):
     config = example_config(("fifo",), (0.0,), 1) | wrong
     with pytest.raises(InputError, match="expected the configuration of a sweep"):
-        frame_of("sweep", config, [example_row("p_c=0", 0, "fifo", 1.0)])
+        evaluation_of("sweep", config, [example_row("p_c=0", 0, "fifo", 1.0)])
 
 
 @pytest.mark.parametrize(("cost", "shown"), [(0.0, "0"), (float("inf"), "inf")])
@@ -148,9 +150,9 @@ def test_frame_refuses_costs_that_have_no_ratio(cost: float, shown: str):
 
 def test_frame_refuses_devices_that_are_no_list():
     row = example_row("p_c=0", 0, "fifo", 1.0, devices="{")
-    frame = frame_of("sweep", example_config(("fifo",), (0.0,), 1), [row])
+    frame = evaluation_of("sweep", example_config(("fifo",), (0.0,), 1), [row])
     with pytest.raises(InputError, match="test/0, fifo: devices: expected a list of devices"):
-        frame.devices("p_c=0", "fifo")
+        device_uses(frame, "p_c=0", "fifo")
 
 
 def test_frame_of_streams_that_differ_averages_their_seeds():
@@ -159,28 +161,33 @@ def test_frame_of_streams_that_differ_averages_their_seeds():
 
 
 def test_frame_of_a_stream_is_judged_by_job_times():
-    frame = example_frame(better, metric="makespan", generator="workflow")
-    assert (frame.metric, frame.is_stream, frame.num_samples) == ("mean_jct", True, 24)
+    names, points = ("fifo", "ppo"), (0.0, 0.8, 1.0)
+    config = example_config(names, points, 8, metric="makespan", generator="workflow")
+    loaded = {label: {**settings, "load": 0.8} for label, settings in config["cells"].items()}
+    frame = evaluation_of("sweep", {**config, "cells": loaded}, example_rows(names, points, 8, better))
+    assert (frame.metric, frame.kind, frame.num_samples) == ("mean_jct", TASKS, 24)
 
 
 def test_frame_of_machines_that_differ_has_no_devices():
     one = json.dumps([{"device": "cpu-0", "utilisation": 1.0, "batch_fill": 1.0}])
     rows = [example_row("p_c=0", 0, "fifo", 1.0), example_row("p_c=0", 1, "fifo", 1.0, devices=one)]
-    assert frame_of("sweep", example_config(("fifo",), (0.0,), 2), rows).devices("p_c=0", "fifo") == ()
+    assert (
+        device_uses(evaluation_of("sweep", example_config(("fifo",), (0.0,), 2), rows), "p_c=0", "fifo") == ()
+    )
 
 
 def test_frame_of_arriving_workflows_has_the_baseline_of_evaluate():
     names = ("heft", "srw")
     config = example_config(names, (0.0,), 2, generator="workflow", graph="")
     config["cells"] = {"p_c=0": {"p_c": 0.0, "load": 0.8}}
-    assert frame_of("sweep", config, example_rows(names, (0.0,), 2, better)).baseline == "srw"
+    assert evaluation_of("sweep", config, example_rows(names, (0.0,), 2, better)).baseline == "srw"
 
 
 def test_frames_of_one_scenario_take_a_baseline_that_one_has_and_name_their_folders(tmp_path: Path):
     for folder, names in (("a", ("fifo", "ppo")), ("b", ("fifo", "mru"))):
         config, rows = example_config(names, (0.0,), 2), example_rows(names, (0.0,), 2, better)
         write_sweep(tmp_path / folder, config, rows)
-    frames = gather([tmp_path / "a", tmp_path / "b"], "mru").frames
+    frames = gather([tmp_path / "a", tmp_path / "b"], "mru").sweeps
     assert [(frame.title, frame.baseline) for frame in frames] == [
         ("conditional (a)", "fifo"),
         ("conditional (b)", "mru"),
@@ -193,4 +200,4 @@ def test_frames_of_one_scenario_take_a_baseline_that_one_has_and_name_their_fold
 def test_frame_of_a_setting_without_a_default_names_the_sweep():
     config = example_config(("fifo",), (0.0,), 1, settings=[{"name": "p_c"}])
     with pytest.raises(InputError, match="sweep: config: expected the configuration of a sweep"):
-        frame_of("sweep", config, example_rows(("fifo",), (0.0,), 1, better))
+        evaluation_of("sweep", config, example_rows(("fifo",), (0.0,), 1, better))

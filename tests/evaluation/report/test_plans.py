@@ -6,17 +6,18 @@ import pytest
 from report_examples import example_config, example_frame, example_row
 
 from weft.errors import InputError
-from weft.evaluation.report.frame import Frame, frame_of
-from weft.evaluation.report.pairing import Sample
 from weft.evaluation.report.plans import check_instance, find_instance
+from weft.evaluation.sweep.answers import evaluation_of
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.pairing import Sample
 
 
-def grid_frame() -> Frame:
+def grid_frame() -> Evaluation:
     """A sweep over two settings, whose labels have a comma."""
     config = example_config(("fifo",), (0.0,), 1)
     cells = {f"p_c={p:g},jobs={jobs}": {"p_c": p, "jobs": jobs} for p in (0.0, 1.0) for jobs in (5, 9)}
     rows = [example_row(label, 0, "fifo", 1.0) for label in cells]
-    return frame_of("grid", config | {"cells": cells}, rows)
+    return evaluation_of("grid", config | {"cells": cells}, rows)
 
 
 @pytest.mark.parametrize("words", ["p_c=1,jobs=9 test/0", "jobs=9 p_c=1", "p_c=1, jobs=9, seed=0"])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from report_examples import example_config, example_frame, example_row, example_rows, write_run
 
-from weft.evaluation.report.frame import frame_of
 from weft.evaluation.report.provenance import evaluate_command, provenance, train_command
 from weft.evaluation.report.runs import TrainingRun, read_run
+from weft.evaluation.sweep.answers import evaluation_of
 from weft.training.recipes import read_recipe
 
 
@@ -35,7 +35,9 @@ def test_evaluate_command_names_what_was_asked():
 
 def test_evaluate_command_of_an_unfinished_sweep_names_every_cell():
     config = example_config(("fifo", "ppo"), (0.0, 1.0), 2)
-    frame = frame_of("sweep", config, example_rows(("fifo", "ppo"), (0.0,), 2, lambda name, p, seed: 1.0))
+    frame = evaluation_of(
+        "sweep", config, example_rows(("fifo", "ppo"), (0.0,), 2, lambda name, p, seed: 1.0)
+    )
     assert "--set 'p_c=[0.0, 1.0]'" in evaluate_command(frame)
 
 
@@ -46,7 +48,7 @@ def test_evaluate_command_of_files_names_all_of_them_and_the_cluster():
     words = (
         "weft evaluate b.json a.json --schedulers heft --baseline heft --seeds 1 --seed 0 --cluster c.toml"
     )
-    assert evaluate_command(frame_of("sweep", config, rows)).startswith(words)
+    assert evaluate_command(evaluation_of("sweep", config, rows)).startswith(words)
 
 
 def test_evaluate_command_of_an_own_recipe_names_a_file():
@@ -59,7 +61,7 @@ def test_evaluate_command_sets_what_is_swept_in_the_order_of_the_labels():
     config["cells"] = {
         f"jobs={jobs},p_c={p:g}": {"p_c": p, "jobs": jobs} for jobs in (5, 9) for p in (0.0, 1.0)
     }
-    frame = frame_of("sweep", config, [example_row("jobs=5,p_c=0", 0, "fifo", 1.0)])
+    frame = evaluation_of("sweep", config, [example_row("jobs=5,p_c=0", 0, "fifo", 1.0)])
     assert "--set 'jobs=[5, 9]' --set 'p_c=[0.0, 1.0]'" in evaluate_command(frame)
 
 
@@ -75,6 +77,7 @@ def test_evaluate_command_sets_what_is_swept_in_the_order_of_the_labels():
         ),
         ("conditional", {"gradient_clip": "none"}, " --set gradient_clip=none"),
         ("conditional-pi-4", {"validation.every": 2}, " --set validation.every=2"),
+        ("conditional-pi-0", {"p_c": "uniform"}, " --set 'p_c=\"uniform\"'"),
     ],
 )
 def test_train_command_names_what_differs_from_the_recipe(
@@ -83,6 +86,18 @@ def test_train_command_names_what_differs_from_the_recipe(
     run = changed_run(tmp_path / "run", recipe, changes)
     assert train_command(run) == f"weft train {recipe} --seed 1{words} --out {run.source}"
     assert run.is_changed == bool(changes)
+
+
+@pytest.mark.parametrize(("p_c", "words"), [("uniform", ""), (0.9, " --set p_c=0.9")])
+def test_run_of_an_older_version_is_compared_with_its_recipe(tmp_path: Path, p_c: object, words: str):
+    write_run(tmp_path / "run", [{"samples": 1}], "conditional-pi-4")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    old = {**read_recipe("conditional-pi-4").to_dict(), "p_c": p_c, "validation": {"every": 3, "p_c": [0, 1]}}
+    config["recipe"] = {key: value for key, value in old.items() if key != "vary"}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    run = read_run(tmp_path / "run", lambda name: read_recipe(name).to_dict())
+    assert train_command(run) == f"weft train conditional-pi-4 --seed 1{words} --out {run.source}"
+    assert run.is_changed == bool(words)
 
 
 def test_train_command_names_the_weights_it_began_with(tmp_path: Path):

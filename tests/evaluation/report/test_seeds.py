@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from report_examples import example_frame
 
-from weft.evaluation.report.frame import Frame
+from weft.evaluation.report.devices import device_uses
 from weft.evaluation.report.sections import results, utilisation
 from weft.evaluation.report.seeds import together
 from weft.evaluation.report.typical import profiles
 from weft.evaluation.report.words import headline, standing
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.breaches import Breach
+from weft.evaluation.sweep.evaluation import Evaluation
 
 RUNS = tuple(f"runs/pi-4/seed-{k}@best" for k in (1, 2, 3))
 
 
-def frame(*more: str) -> Frame:
+def frame(*more: str) -> Evaluation:
     level = {"fifo": 100.0, **dict(zip(RUNS, (80.0, 90.0, 95.0), strict=True))}
     names = ("fifo", *RUNS, *more)
     policies = dict.fromkeys(names[1:], "hash")
@@ -35,7 +36,7 @@ def test_runs_of_one_folder_are_one_scheduler_with_their_mean():
     assert found.shown("runs/pi-4") == "pi-4"
     assert found.costs("p_c=0", "runs/pi-4").tolist() == pytest.approx([265 / 3 + seed for seed in range(8)])
     assert len(found.rows_of("p_c=0", "runs/pi-4")) == 3 * 8
-    assert found.devices("p_c=0", "runs/pi-4") == found.devices("p_c=0", "fifo")
+    assert device_uses(found, "p_c=0", "runs/pi-4") == device_uses(found, "p_c=0", "fifo")
 
 
 def test_intervals_of_such_a_scheduler_are_over_both_kinds_of_seeds():
@@ -46,7 +47,7 @@ def test_intervals_of_such_a_scheduler_are_over_both_kinds_of_seeds():
     assert one.percent == pytest.approx(100 * np.expm1(logs.mean()))
     assert one.low_percent < 100 * np.expm1(runs.low) and one.high_percent > 100 * np.expm1(runs.high)
     assert one.verdict == "not distinguishable"
-    summary = found.summary("mean_jct", "p_c=0", "runs/pi-4")
+    summary = found.sum_up("mean_jct", "p_c=0", "runs/pi-4")
     assert summary.low is not None and summary.low < 80.0
 
 
@@ -58,7 +59,7 @@ def test_one_run_the_baseline_and_who_was_asked_for_stay_apart():
 
 def test_a_run_that_broke_a_rule_takes_its_folder_with_it():
     found = together(replace(frame(), breaches={RUNS[1]: Breach(1, 3, "slots")}))
-    assert found.lawful == ("fifo",)
+    assert found.sound == ("fifo",)
 
 
 def test_sections_and_headline_speak_of_the_folder():

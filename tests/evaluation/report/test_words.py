@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from report_examples import example_config, example_frame, example_rows
 
-from weft.evaluation.report.frame import frame_of
 from weft.evaluation.report.words import headline, losses, standing, subject
+from weft.evaluation.sweep.answers import evaluation_of
 
 
 def clear(name: str, p: float, seed: int) -> float:
@@ -72,7 +72,7 @@ def test_headline_bars_from_winning_who_broke_a_rule():
         replace(row, valid=row.scheduler != "ppo", fault="overlap" if row.scheduler == "ppo" else None)
         for row in example_rows(names, points, 8, clear)
     ]
-    frame = frame_of("sweep", example_config(names, points, 8), rows)
+    frame = evaluation_of("sweep", example_config(names, points, 8), rows)
     lines = headline(frame, subject(frame))
     assert lines[0] == "conditional: ppo broke a rule on 16 of 16 (overlap)."
     assert standing(frame).winner == "fifo"
@@ -83,13 +83,13 @@ def test_frame_compares_nobody_who_broke_a_rule():
     names = ("fifo", "mru", "ppo")
     rows = [replace(row, valid=row.scheduler != "ppo") for row in example_rows(names, (0.0,), 8, clear)]
     config = example_config(names, (0.0,), 8)
-    assert [name for _, name in frame_of("sweep", config, rows, "fifo").against] == ["mru"]
-    assert frame_of("sweep", config, rows, "ppo").against == {}
+    assert [name for _, name in evaluation_of("sweep", config, rows, "fifo").against] == ["mru"]
+    assert evaluation_of("sweep", config, rows, "ppo").against == {}
 
 
-def test_headline_without_anybody_lawful_names_no_winner():
+def test_headline_without_a_valid_schedule_names_no_winner():
     rows = [replace(row, valid=False) for row in example_rows(("fifo", "ppo"), (0.0,), 2, clear)]
-    frame = frame_of("sweep", example_config(("fifo", "ppo"), (0.0,), 2), rows)
+    frame = evaluation_of("sweep", example_config(("fifo", "ppo"), (0.0,), 2), rows)
     assert headline(frame, "ppo")[-1] == "conditional: nobody wins, every scheduler broke a rule."
 
 

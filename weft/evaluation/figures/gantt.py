@@ -163,15 +163,16 @@ def several(schedules: Sequence[tuple[str, Schedule]], path: str | Path) -> None
     save(figure, path)
 
 
-def save(figure: Any, path: str | Path) -> None:
+def save(figure: Any, path: str | Path) -> Path:
     """Render a figure in the format of the suffix, the same bytes every time, and write all or nothing."""
     import matplotlib
 
-    kind = Path(path).suffix.lower().removeprefix(".")
-    drawn = BytesIO()
+    out, drawn = Path(path), BytesIO()
+    kind = out.suffix.lower().removeprefix(".")
     with matplotlib.rc_context({"svg.hashsalt": "weft", "hatch.linewidth": 0.7}):
         figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    write_bytes(drawn.getvalue(), path)
+    write_bytes(drawn.getvalue(), out)
+    return out
 
 
 def _offsets(schedule: Schedule) -> Floats:

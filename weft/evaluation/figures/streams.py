@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError
-from weft.evaluation.figures.sweeps import COLOURS, MARKS, save
+from weft.evaluation.figures.gantt import save
+from weft.evaluation.figures.sweeps import COLOURS, comparison_line
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.adaptation import Adaptation, adaptations
 from weft.evaluation.sweep.claims import Group, Table, shown_name
+from weft.evaluation.sweep.config_form import Cell
 from weft.evaluation.sweep.evaluation import CONFIDENCE, Evaluation
 from weft.evaluation.sweep.runner import Progress
 from weft.model.graph import Floats
-from weft.scenarios import Scenario
 
 HIGHEST = 60.0
 """Relative job times above this percentage are cut off, and the title says so."""
@@ -32,7 +33,7 @@ def draw_all(found: Evaluation, folder: Path, progress: Progress | None = None) 
     except OSError as error:
         raise InputError(f"cannot be made: {error.strerror or error}", file=str(folder)) from None
     drawn = [_draw_devices(found, folder / "devices.png")]
-    groups = Table(found).groups if found.sweep.num_samples > 1 else ()
+    groups = Table(found).groups if len(found.units) > 1 else ()
     if groups:
         drawn.append(_draw_relative(found, groups, folder / "relative.png"))
     for n, one in enumerate(adaptations(found, progress)):
@@ -46,10 +47,10 @@ def _draw_relative(found: Evaluation, groups: tuple[Group, ...], path: Path) -> 
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4 * len(groups), 5.4), dpi=150, layout="constrained")
-    setting, table = found.sweep.varied, Table(found)
+    setting, table = found.setting, Table(found)
     for axes, group in zip(np.atleast_1d(figure.subplots(1, len(groups))), groups, strict=True):
         is_cut = False
-        for k, name in enumerate(found.sweep.schedulers):
+        for k, name in enumerate(found.schedulers):
             is_cut |= _relative_line(axes, found, table, setting, name, k, group)
         axes.axhline(0.0, color=_GREY, linewidth=1.0, linestyle="--")
         cut = f" (cut off at {HIGHEST:g} %)" if is_cut else ""
@@ -57,9 +58,7 @@ def _draw_relative(found: Evaluation, groups: tuple[Group, ...], path: Path) -> 
         axes.set_ylabel("mean job time, difference (%), lower is better")
         axes.set_xlabel(_setting_label(setting))
         if not setting:
-            axes.set_xticks(
-                range(len(found.sweep.cells)), [cell.label or "all" for cell in found.sweep.cells]
-            )
+            axes.set_xticks(range(len(found.cells)), [cell.label or "all" for cell in found.cells])
         _clean(axes)
     figure.suptitle(_samples(found), fontsize=10)
     handles, labels = axes.get_legend_handles_labels()
@@ -72,21 +71,15 @@ def _relative_line(
 ) -> bool:
     """One scheduler with its intervals; returns whether some of it lies above the axis."""
     points = [point.comparison for point in table.points(name, group)]
-    y = np.array([[p.percent, p.low_percent, p.high_percent] for p in points])  # (num_cells, 3)
-    spread = 0.02 * (k - (len(found.sweep.schedulers) - 1) / 2.0)
-    x = np.array([_place(cell, setting, n, spread) for n, cell in enumerate(found.sweep.cells)])
-    axes.errorbar(
-        x, y[:, 0], yerr=np.abs(y[:, 1:] - y[:, :1]).T, color=COLOURS[k % len(COLOURS)],
-        marker=MARKS[k % len(MARKS)], markersize=4.5, linewidth=1.4 if setting else 0.0,
-        linestyle="--" if k >= len(COLOURS) else "-", elinewidth=0.9, capsize=2.0, label=shown_name(name),
-    )  # fmt: skip
-    is_cut = bool((y[:, 0] > HIGHEST).any())
+    spread = 0.02 * (k - (len(found.schedulers) - 1) / 2.0)
+    x = [_place(cell, setting, n, spread) for n, cell in enumerate(found.cells)]
+    is_cut = bool((comparison_line(axes, x, points, name, k, bool(setting)) > HIGHEST).any())
     if is_cut:
         axes.set_ylim(top=HIGHEST)
     return is_cut
 
 
-def _place(cell: Scenario, setting: str, n: int, spread: float) -> float:
+def _place(cell: Cell, setting: str, n: int, spread: float) -> float:
     value = cell.settings.get(setting)
     return float(value) if isinstance(value, int | float) else n + 4.0 * spread
 
@@ -95,7 +88,7 @@ def _draw_devices(found: Evaluation, path: Path) -> Path:
     """Utilisation and batch fill of every device under every scheduler, as groups of bars."""
     from matplotlib.figure import Figure
 
-    cells = _some(found.sweep.cells)
+    cells = _some(found.cells)
     figure = Figure(figsize=(13.0, 3.2 * len(cells) + 1.0), dpi=150, layout="constrained")
     panels = figure.subplots(len(cells), 2, squeeze=False, sharey=True)
     for row, cell in zip(panels, cells, strict=True):
@@ -115,7 +108,7 @@ def _draw_devices(found: Evaluation, path: Path) -> Path:
 
 
 def _device_bars(axes: Any, found: Evaluation, cell: str, metric: str) -> None:
-    names = found.sweep.schedulers
+    names = found.schedulers
     width = 0.84 / len(names)
     devices: list[str] = []
     for k, name in enumerate(names):
@@ -181,7 +174,11 @@ def _time_panels(plain: Any, relative: Any, one: Adaptation) -> None:
 def _probability_panel(axes: Any, one: Adaptation) -> None:
     where = ", first seed" if one.is_drawn else ""
     axes.plot(
-        one.jobs, one.probability[0][one.jobs], color="#000000", linewidth=1.6, label=f"true p(c){where}"
+        one.jobs,
+        one.probability[0][one.jobs],
+        color="#000000",
+        linewidth=1.6,
+        label=f"true probability{where}",
     )
     for k, (name, estimates) in enumerate(one.estimates.items()):
         if one.is_drawn:
@@ -191,7 +188,7 @@ def _probability_panel(axes: Any, one: Adaptation) -> None:
         else:
             _band(axes, one.jobs, estimates[:, one.jobs], k, name)
     axes.set_ylim(-0.02, 1.02)
-    axes.set_ylabel("p(c) and its estimate")
+    axes.set_ylabel("probability and its estimate")
     axes.legend(frameon=False, fontsize=8, ncols=2)
 
 
@@ -199,7 +196,7 @@ def _error_panel(axes: Any, one: Adaptation) -> None:
     for k, (name, estimates) in enumerate(one.estimates.items()):
         _band(axes, one.jobs, np.abs(estimates - one.probability)[:, one.jobs], k, name)
     axes.set_ylim(bottom=0.0)
-    axes.set_ylabel("error of the estimate\n|estimate - p(c)|")
+    axes.set_ylabel("error of the estimate\n|estimate - probability|")
 
 
 def _band(axes: Any, jobs: Any, values: Floats, k: int, label: str) -> None:
@@ -213,16 +210,16 @@ def _band(axes: Any, jobs: Any, values: Floats, k: int, label: str) -> None:
 
 
 def _setting_label(setting: str) -> str:
-    return {"p_c": "p(c), probability of the light branch", "": "setting"}.get(setting, setting)
+    return setting or "setting"
 
 
 def _samples(found: Evaluation) -> str:
-    num = found.sweep.num_samples
+    num = len(found.units)
     seeds = f"{num} paired seeds" if num > 1 else "1 seed"
-    return f"{found.sweep.cells[0].name}: {seeds}, {100 * CONFIDENCE:g} % intervals"
+    return f"{found.title}: {seeds}, {100 * CONFIDENCE:g} % intervals"
 
 
-def _some(cells: tuple[Scenario, ...]) -> list[Scenario]:
+def _some(cells: tuple[Cell, ...]) -> list[Cell]:
     """The first, the middle and the last, or all where they are few."""
     if len(cells) <= MOST_ROWS:
         return list(cells)

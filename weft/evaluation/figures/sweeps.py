@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError
-from weft.evaluation.figures.gantt import check_path
-from weft.evaluation.sweep.evaluation import Against, Evaluation
+from weft.evaluation.figures.gantt import check_path, save
+from weft.evaluation.statistics import Comparison
+from weft.evaluation.sweep.claims import shown_name
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.model.graph import Floats
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 """Okabe and Ito's palette: told apart with any colour vision."""
@@ -23,14 +26,14 @@ def draw(found: Evaluation, path: str | Path) -> None:
 
     figure = Figure(figsize=(8.5, 5.2), dpi=150, layout="constrained")
     axes = figure.subplots()
-    setting = found.sweep.varied
-    names = [name for name in found.sweep.schedulers if name != found.baseline]
+    setting = found.setting
+    names = [name for name in found.schedulers if name != found.baseline]
     for k, name in enumerate(names):
         _line(axes, found, setting, name, k, len(names))
     axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--", label=f"{found.baseline} (baseline)")
     axes.set_ylabel(f"{found.metric} against {found.baseline} (%), lower is better")
     axes.set_title(
-        f"{found.sweep.cells[0].name}: {found.sweep.num_samples} paired samples per point, 95 % intervals",
+        f"{found.title}: {len(found.units)} paired samples per point, 95 % intervals",
         fontsize=10,
     )
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
@@ -39,48 +42,32 @@ def draw(found: Evaluation, path: str | Path) -> None:
     if not setting:
         axes.set_xticks([])
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    save(figure, Path(path))
-
-
-def save(figure: Any, path: Path) -> Path:
-    """Write a figure, the same bytes for the same figure; returns its path."""
-    import matplotlib
-
-    stamp = {"Date": None} if path.suffix.lower() == ".svg" else None
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "weft"}):
-            figure.savefig(path, metadata=stamp)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
-    return path
+    save(figure, path)
 
 
 def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: int) -> None:
     """One scheduler: its mean ratio to the baseline in every cell, with the interval."""
-    points: list[tuple[float, Against]] = []
-    for n, cell in enumerate(found.sweep.cells):
-        for against in found.comparisons:
-            if (against.cell, against.scheduler) == (cell.label, name):
-                value = cell.settings.get(setting)
-                place = float(value) if isinstance(value, int | float) else n + k / (total + 1.0)
-                points.append((place, against))
+    points: list[tuple[float, Comparison]] = []
+    for n, cell in enumerate(found.cells):
+        if (cell.label, name) in found.against:
+            value = cell.settings.get(setting)
+            place = float(value) if isinstance(value, int | float) else n + k / (total + 1.0)
+            points.append((place, found.against[cell.label, name]))
     if not points:
         return
-    x = np.array([place for place, _ in points])
-    y = np.array(
-        [[p.comparison.percent, p.comparison.low_percent, p.comparison.high_percent] for _, p in points]
-    )
+    comparison_line(axes, [place for place, _ in points], [one for _, one in points], name, k, bool(setting))
+
+
+def comparison_line(
+    axes: Any, x: Sequence[float], found: Sequence[Comparison], name: str, k: int, is_joined: bool
+) -> Floats:
+    """Comparisons of one scheduler with their intervals; returns the percentages."""
+    y = np.array([[one.percent, one.low_percent, one.high_percent] for one in found])  # (num_points, 3)
+    is_far = k >= len(COLOURS)
     axes.errorbar(
-        x,
-        y[:, 0],
-        yerr=np.abs(y[:, 1:] - y[:, :1]).T,
-        color=COLOURS[k % len(COLOURS)],
-        marker=MARKS[k % len(MARKS)],
-        markersize=4.5,
-        linewidth=1.4 if setting else 0.0,
-        linestyle="--" if k >= len(COLOURS) else "-",
-        markerfacecolor="white" if k >= len(COLOURS) else None,
-        elinewidth=0.9,
-        capsize=2.0,
-        label=Path(name).name if "/" in name else name,
-    )
+        x, y[:, 0], yerr=np.abs(y[:, 1:] - y[:, :1]).T, color=COLOURS[k % len(COLOURS)],
+        marker=MARKS[k % len(MARKS)], markersize=4.5, linewidth=1.4 if is_joined else 0.0,
+        linestyle="--" if is_far else "-", markerfacecolor="white" if is_far else None,
+        elinewidth=0.9, capsize=2.0, label=shown_name(name),
+    )  # fmt: skip
+    return y[:, 0]

@@ -175,7 +175,7 @@ class Search:
             self._squeeze(instance, rng)
 
     def _explore(self, rng: Rng) -> tuple[Instance, float]:
-        """The best instance met while annealing over parameters, each drawn anew."""
+        """The best instance met while annealing over parameters, a new one each time."""
         space = self.question.space
         at = draw_parameters(space, rng)
         best = draw_instance(at, space, rng)
@@ -195,7 +195,7 @@ class Search:
     def _anneal(
         self, instance: Instance, ratio: float, space: Space, steps: int, enough: float, rng: Rng
     ) -> tuple[Instance, float]:
-        """The best instance met within so many steps; stops at a ratio that is ``enough``."""
+        """The best instance met within this many steps; stops at a ratio that is ``enough``."""
         best, best_ratio = instance, ratio
         for k in range(steps):
             if self.is_spent or best_ratio >= enough:
@@ -209,7 +209,7 @@ class Search:
         return best, best_ratio
 
     def _squeeze(self, instance: Instance, rng: Rng) -> None:
-        """Take tasks away, mend what is left by annealing, and again, until the ratio cannot be mended."""
+        """Take tasks away, restore the ratio by annealing, and repeat until it cannot be restored."""
         asked = self.question.ratio
         while not self.is_spent:
             instance = shrink(instance, lambda smaller: self._holds(smaller, asked))

@@ -55,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A change nobody asked for by name that leaves no way to run everything."""
+    """A change not asked for by name that leaves no way to run everything."""
 
     change: str
     reason: str

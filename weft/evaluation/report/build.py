@@ -1,4 +1,4 @@
-"""From folders and files to a report: what each is, and in which order it is told."""
+"""From folders and files to a report: what each is, and in which order it is presented."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from weft.evaluation.report.documents import (
     BENCHMARK,
     benchmark_figures,
     document_command,
-    document_frames,
+    evaluations_of,
     read_document,
 )
-from weft.evaluation.report.frame import Frame, choose_baseline, read_frame
 from weft.evaluation.report.learning import by_policy, in_words, learning
 from weft.evaluation.report.measures import Evidence, judge, roles_played
 from weft.evaluation.report.plans import Notice, check_instance, lost, side_by_side
@@ -29,6 +28,8 @@ from weft.evaluation.report.sections import all_rows, capital, more_figures, res
 from weft.evaluation.report.seeds import together
 from weft.evaluation.report.typical import profiles
 from weft.evaluation.report.words import headline, subject
+from weft.evaluation.sweep.answers import choose_baseline, read_evaluation
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.store import DATABASE
 from weft.io.runs import run_folders
 from weft.io.sources import write_bytes
@@ -38,7 +39,7 @@ from weft.io.sources import write_bytes
 class Sources:
     """Everything a report is made from."""
 
-    frames: tuple[Frame, ...]
+    sweeps: tuple[Evaluation, ...]
     runs: tuple[TrainingRun, ...]
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What benchmarks printed: benchmark -> figure -> value."""
@@ -69,14 +70,14 @@ def gather(
     paths: Sequence[str | Path], baseline: str | None = None, recipe_of: RecipeOf = lambda name: {}
 ) -> Sources:
     """Read sweeps, runs and JSON documents, in the order given; ``recipe_of`` says what runs began from."""
-    frames: list[Frame] = []
+    sweeps: list[Evaluation] = []
     runs: list[TrainingRun] = []
     documents = []
     figures: dict[str, Mapping[str, float]] = {}
     commands: list[str] = []
     for path in map(Path, paths):
         if (path / DATABASE).is_file():
-            frames.append(read_frame(path))
+            sweeps.append(read_evaluation(path))
         elif run_folders(path):
             runs += [read_run(folder, recipe_of) for folder in run_folders(path)]
         elif path.is_file():
@@ -93,56 +94,56 @@ def gather(
                 f"expected a sweep ({DATABASE}), a training run (metrics.jsonl) or the JSON of weft compare or bench",
                 file=str(path),
             )
-    frames += document_frames(documents)
-    return Sources(_told_apart(_with_baseline(frames, baseline)), tuple(runs), figures, tuple(commands))
+    sweeps += evaluations_of(documents)
+    return Sources(_told_apart(_with_baseline(sweeps, baseline)), tuple(runs), figures, tuple(commands))
 
 
-def _with_baseline(frames: Sequence[Frame], wanted: str | None) -> list[Frame]:
+def _with_baseline(sweeps: Sequence[Evaluation], wanted: str | None) -> list[Evaluation]:
     """The baseline asked for wherever it takes part; it has to somewhere."""
-    names = list(dict.fromkeys(name for frame in frames for name in frame.schedulers))
+    names = list(dict.fromkeys(name for swept in sweeps for name in swept.schedulers))
     if wanted is None or not names:
-        return list(frames)
+        return list(sweeps)
     chosen = choose_baseline(wanted, "", names)
-    return [replace(frame, baseline=chosen) if chosen in frame.schedulers else frame for frame in frames]
+    return [replace(swept, baseline=chosen) if chosen in swept.schedulers else swept for swept in sweeps]
 
 
-def _told_apart(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Frames of one title with what tells them apart: settings, else the folder they come from."""
+def _told_apart(sweeps: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Evaluations of one title with what tells them apart: settings, else the folder they come from."""
     named = []
-    for frame in frames:
-        twins = [other for other in frames if other.title == frame.title]
-        named.append(replace(frame, title=_own_title(frame, twins)) if len(twins) > 1 else frame)
+    for swept in sweeps:
+        twins = [other for other in sweeps if other.title == swept.title]
+        named.append(replace(swept, title=_own_title(swept, twins)) if len(twins) > 1 else swept)
     return tuple(named)
 
 
-def _own_title(frame: Frame, twins: Sequence[Frame]) -> str:
+def _own_title(swept: Evaluation, twins: Sequence[Evaluation]) -> str:
     """The title with the fixed settings in which it differs from every other one, else with its folder."""
     keys = [
         key
-        for key in frame.fixed
-        if any(key in one.fixed and one.fixed[key] != frame.fixed[key] for one in twins)
+        for key in swept.fixed
+        if any(key in one.fixed and one.fixed[key] != swept.fixed[key] for one in twins)
     ]
     said = [", ".join(f"{key}={one.fixed.get(key)}" for key in keys) for one in twins]
-    mine = ", ".join(f"{key}={frame.fixed[key]}" for key in keys)
+    mine = ", ".join(f"{key}={swept.fixed[key]}" for key in keys)
     if keys and said.count(mine) == 1:
-        return f"{frame.title} ({mine})"
-    name = Path(frame.source).name
+        return f"{swept.title} ({mine})"
+    name = Path(swept.source).name
     is_alone = [Path(one.source).name for one in twins].count(name) == 1
-    return f"{frame.title} ({name if is_alone else frame.source})"
+    return f"{swept.title} ({name if is_alone else swept.source})"
 
 
 def build(sources: Sources, options: Options, notice: Notice = lambda line: None) -> Report:
     """The whole report."""
     if options.has_charts:
-        check_instance(sources.frames, options.instance)
+        check_instance(sources.sweeps, options.instance)
     claim_lines, claim_parts = _judgements(sources, options.claims)
     lines, sections = _findings(sources, options, notice)
     if options.claims is not None:
         lines, sections = [*claim_lines, *lines], [*claim_parts, *sections]
     else:
         lines, sections = [*lines, *claim_lines], [*sections, *claim_parts]
-    sections += [all_rows(frame) for frame in sources.frames]
-    sections.append(provenance(sources.frames, sources.runs, (*sources.commands, options.command)))
+    sections += [all_rows(swept) for swept in sources.sweeps]
+    sections.append(provenance(sources.sweeps, sources.runs, (*sources.commands, options.command)))
     titled = [replace(section, title=_untitled(section.title, sources)) for section in sections]
     return Report(options.title or _title(sources), tuple(lines), tuple(titled))
 
@@ -151,11 +152,11 @@ def _findings(sources: Sources, options: Options, notice: Notice) -> tuple[list[
     """What the sweeps and the training runs say: in lines, and in sections."""
     lines: list[str] = []
     sections: list[Section] = []
-    for whole in sources.frames:
-        frame = together(whole, (options.subject,))
-        chosen = subject(frame, options.subject)
-        lines += [_untitled(line, sources) for line in headline(frame, chosen)]
-        sections += _about(frame, chosen, options, notice)
+    for whole in sources.sweeps:
+        swept = together(whole, (options.subject,))
+        chosen = subject(swept, options.subject)
+        lines += [_untitled(line, sources) for line in headline(swept, chosen)]
+        sections += _about(swept, chosen, options, notice)
     if sources.runs:
         lines += [in_words(name, runs) for name, runs in by_policy(sources.runs).items()]
         sections.append(learning(sources.runs))
@@ -164,21 +165,21 @@ def _findings(sources: Sources, options: Options, notice: Notice) -> tuple[list[
 
 def _untitled(text: str, sources: Sources) -> str:
     """The text without the name of the sweep it is about, where there is only one."""
-    if len(sources.frames) != 1:
+    if len(sources.sweeps) != 1:
         return text
-    frame = sources.frames[0]
-    short = text.removeprefix(f"{frame.title}: ")
-    names = tuple(one.shown(name) for one in (frame, together(frame)) for name in one.schedulers)
+    swept = sources.sweeps[0]
+    short = text.removeprefix(f"{swept.title}: ")
+    names = tuple(one.shown(name) for one in (swept, together(swept)) for name in one.schedulers)
     return short if short == text or short.startswith(names) else capital(short)
 
 
 def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[Section]]:
     """Claims in a line, and in tables: all of those asked for, else those measured on one of the sweeps."""
-    scenarios = [frame.scenario for frame in sources.frames]
+    scenarios = [swept.scenario for swept in sources.sweeps]
     known = [read_claims(name) for name in ([wanted] if wanted is not None else claim_names())]
     lines: list[str] = []
     sections: list[Section] = []
-    evidence = Evidence(sources.frames, sources.runs, sources.figures)
+    evidence = Evidence(sources.sweeps, sources.runs, sources.figures)
     for claims in known:
         every = judge(claims, evidence) if wanted is not None or claims.scenario in scenarios else ()
         judged = every if wanted is not None else tuple(one for one in every if one.points)
@@ -190,17 +191,17 @@ def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[S
     return lines, sections
 
 
-def _about(frame: Frame, chosen: str, options: Options, notice: Notice) -> list[Section]:
+def _about(swept: Evaluation, chosen: str, options: Options, notice: Notice) -> list[Section]:
     """All that is said about one sweep, but for its rows."""
-    found: list[Section | None] = [results(frame), more_figures(frame), profiles(frame), utilisation(frame)]
+    found: list[Section | None] = [results(swept), more_figures(swept), profiles(swept), utilisation(swept)]
     if options.has_charts:
-        found.append(side_by_side(frame, chosen, options.instance, notice))
-    found.append(lost(frame if options.has_charts else replace(frame, config=None), chosen, notice))
+        found.append(side_by_side(swept, chosen, options.instance, notice))
+    found.append(lost(swept if options.has_charts else replace(swept, asked=None), chosen, notice))
     return [section for section in found if section is not None]
 
 
 def _title(sources: Sources) -> str:
-    names = [*(frame.title for frame in sources.frames), *by_policy(sources.runs)]
+    names = [*(swept.title for swept in sources.sweeps), *by_policy(sources.runs)]
     return f"weft report: {', '.join(dict.fromkeys(names))}"
 
 

@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from weft.errors import InputError
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.store import Row
 
 
@@ -34,3 +37,17 @@ def device_rows(row: Row) -> list[Mapping[str, object]]:
         raise InputError(
             "expected a list of devices", field=f"{row.problem}, {row.scheduler}: devices"
         ) from None
+
+
+def device_uses(swept: Evaluation, cell: str, scheduler: str) -> tuple[DeviceUse, ...]:
+    """Every device's share of busy time and of its batches; empty where rows do not say, or machines differ."""
+    mine = [device_rows(row) for row in swept.rows_of(cell, scheduler) if row.devices]
+    lists = [[str(one["device"]) for one in row] for row in mine]
+    if not lists or any(names != lists[0] for names in lists):
+        return ()
+    names = numbered(lists[0])
+    columns = [
+        [float(np.mean([float(str(row[d][key])) for row in mine])) for d in range(len(names))]
+        for key in ("utilisation", "batch_fill")
+    ]
+    return tuple(DeviceUse(*one) for one in zip(names, *columns, strict=True))

@@ -1,4 +1,4 @@
-"""Frames from what ``weft compare --json`` and ``weft bench --json`` printed."""
+"""Evaluations from what ``weft compare --json`` and ``weft bench --json`` printed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from weft.errors import InputError
-from weft.evaluation.report.frame import Cell, Frame, refuse_costs
-from weft.evaluation.report.pairing import Sample
+from weft.evaluation.sweep.answers import refuse_costs
 from weft.evaluation.sweep.breaches import breaches_of
+from weft.evaluation.sweep.config_form import Cell
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.pairing import pairs_of
+from weft.evaluation.sweep.store import Row
 from weft.io.json_files import parse_json
 from weft.io.sources import read_bytes
 
-Rows = dict[str, dict[str, Mapping[str, object]]]
-"""Scheduler -> instance -> row."""
+Rows = dict[tuple[str, str], Mapping[str, object]]
+"""Scheduler, instance -> row."""
 BENCHMARK = "weft/benchmark/1"
 SCHEMAS = ("weft/compare/1", "weft/bench/1", BENCHMARK)
 _METRICS = ("makespan", "gap_percent", "lower_bound", "best_known")
@@ -56,8 +57,8 @@ def document_command(source: str, document: Mapping[str, object]) -> str:
     return f"{shlex.join([*words, '--json'])} > {shlex.quote(source)}"
 
 
-def document_frames(documents: Sequence[tuple[str, Mapping[str, object]]]) -> list[Frame]:
-    """One frame per comparison, and one for all bench documents over the same instances."""
+def evaluations_of(documents: Sequence[tuple[str, Mapping[str, object]]]) -> list[Evaluation]:
+    """One per comparison, and one for all bench documents over the same instances."""
     found: dict[str, Rows] = {}
     for source, document in documents:
         is_compare = document["schema"] == SCHEMAS[0]
@@ -65,8 +66,8 @@ def document_frames(documents: Sequence[tuple[str, Mapping[str, object]]]) -> li
         for row in _rows(source, document):
             name = str(row.get("scheduler", document.get("scheduler")))
             instance = str(row.get("file" if is_compare else "instance"))
-            found.setdefault(key, {}).setdefault(name, {})[instance] = row
-    return [_frame(key, rows) for key, rows in found.items()]
+            found.setdefault(key, {})[name, instance] = row
+    return [_evaluation(key, rows) for key, rows in found.items()]
 
 
 def _rows(source: str, document: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -76,40 +77,44 @@ def _rows(source: str, document: Mapping[str, object]) -> list[Mapping[str, obje
     return rows
 
 
-def _frame(source: str, rows: Rows) -> Frame:
-    schedulers = tuple(rows)
-    instances = [name for name in rows[schedulers[0]] if all(name in own for own in rows.values())]
-    if not instances:
-        raise InputError("no instance has rows of every scheduler", file=source, field="rows")
-    metrics = tuple(
-        key
-        for key in _METRICS
-        if all(_is_number(own[i].get(key)) for own in rows.values() for i in instances)
-    )
+def _evaluation(source: str, given: Rows) -> Evaluation:
+    metrics = [key for key in _METRICS if all(_is_number(row.get(key)) for row in given.values())]
     if "makespan" not in metrics:
         raise InputError("expected a makespan in every row", file=source, field="rows.makespan")
-    frame = Frame(
+    schedulers = tuple(dict.fromkeys(name for name, _ in given))
+    rows = tuple(_row(*place, row, metrics) for place, row in given.items())
+    pairs = pairs_of(rows, schedulers, [""], has_seed_samples=False)
+    if not pairs.rows:
+        raise InputError("no instance has rows of every scheduler", file=source, field="rows")
+    found = Evaluation(
         title=Path(source).stem,
         source=source,
         metric="makespan",
-        unit=_unit([row for own in rows.values() for row in own.values()]),
         baseline=schedulers[0],
         schedulers=schedulers,
         cells=(Cell("", {}),),
-        samples={"": tuple(Sample(name, 0) for name in instances)},
-        values={
-            (metric, "", name): np.array([rows[name][i][metric] for i in instances], dtype=np.float64)
-            for metric in metrics
-            for name in schedulers
-        },
-        metrics=metrics,
-        num_expected=len(instances) * len(schedulers),
-        breaches=breaches_of(
-            (name, row.get("valid"), None) for name, own in rows.items() for row in own.values()
-        ),
+        rows=rows,
+        pairs=pairs,
+        breaches=breaches_of(rows),
+        unit=_unit(list(given.values())),
     )
-    refuse_costs(frame)
-    return frame
+    refuse_costs(found)
+    return found
+
+
+def _row(scheduler: str, instance: str, row: Mapping[str, object], metrics: Sequence[str]) -> Row:
+    valid = row.get("valid")
+    return Row(
+        scenario="",
+        cell="",
+        problem=instance,
+        seed=0,
+        scheduler=scheduler,
+        metrics={name: float(str(row[name])) for name in metrics},
+        valid=None if valid is None else bool(valid),
+        fault=None,
+        trace="",
+    )
 
 
 def _unit(rows: Sequence[Mapping[str, object]]) -> str:

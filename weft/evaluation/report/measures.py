@@ -15,10 +15,10 @@ import numpy as np
 from weft.evaluation.milestones import from_where, is_passed, is_settled
 from weft.evaluation.report.claims import LEAST_SEEDS, Claim, Claims, Judged, Measured, Point
 from weft.evaluation.report.devices import device_rows
-from weft.evaluation.report.frame import Cell, Frame
 from weft.evaluation.report.runs import TrainingRun
 from weft.evaluation.statistics import crossed_interval
-from weft.evaluation.sweep.evaluation import CONFIDENCE
+from weft.evaluation.sweep.config_form import Cell
+from weft.evaluation.sweep.evaluation import CONFIDENCE, Evaluation
 from weft.model.graph import Bools, Floats
 
 
@@ -30,7 +30,7 @@ class Missing(Exception):
 class Evidence:
     """Everything a claim may be measured on."""
 
-    frames: tuple[Frame, ...]
+    sweeps: tuple[Evaluation, ...]
     runs: tuple[TrainingRun, ...] = ()
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Benchmark -> name of a figure -> its value."""
@@ -40,7 +40,7 @@ class Evidence:
 class Stage:
     """The sweep on which a claim is measured, and who plays in it."""
 
-    frame: Frame
+    swept: Evaluation
     own: Cast
     rivals: tuple[Cast, ...]
     roles: tuple[str, ...]
@@ -82,12 +82,12 @@ def _measured(claim: Claim, claims: Claims, evidence: Evidence) -> Measured:
         return Measured(tuple(RUN_MEASURES[claim.measure](claim, runs)), few=_few_runs(runs))
     stage = _stage(claim, claims, evidence)
     points = tuple(SWEEP_MEASURES[claim.measure](claim, stage))
-    cast = {role: _in_words(stage.frame, names) for role, names in stage.casts.items()}
-    return Measured(points, stage.frame.title, cast, _few_seeds(stage))
+    cast = {role: _in_words(stage.swept, names) for role, names in stage.casts.items()}
+    return Measured(points, stage.swept.title, cast, _few_seeds(stage))
 
 
-def _in_words(frame: Frame, names: Cast) -> str:
-    shown = ", ".join(frame.shown(name) for name in names)
+def _in_words(swept: Evaluation, names: Cast) -> str:
+    shown = ", ".join(swept.shown(name) for name in names)
     return shown if len(names) == 1 else f"{len(names)} training seeds ({shown})"
 
 
@@ -106,7 +106,7 @@ def _few_seeds(stage: Stage) -> str:
     few = {
         role: len(names)
         for role, names in stage.casts.items()
-        if len(names) < LEAST_SEEDS and any(name in stage.frame.learned for name in names)
+        if len(names) < LEAST_SEEDS and any(name in stage.swept.learned for name in names)
     }
     return _too_few(few)
 
@@ -126,36 +126,36 @@ def _stage(claim: Claim, claims: Claims, evidence: Evidence) -> Stage:
     """The first sweep with these settings in which all roles take part and keep the rules."""
     roles = (claim.of, *claim.against)
     missing, broken = roles, ""
-    for frame in evidence.frames:
-        if frame.scenario == claims.scenario and any(_has(cell, claim.settings) for cell in frame.cells):
-            found = [role_in(frame, claims.roles.get(role, (role,))) for role in roles]
+    for swept in evidence.sweeps:
+        if swept.scenario == claims.scenario and any(_has(cell, claim.settings) for cell in swept.cells):
+            found = [role_in(swept, claims.roles.get(role, (role,))) for role in roles]
             lacking = tuple(role for role, names in zip(roles, found, strict=True) if not names)
-            broke = [name for names in found for name in names if name in frame.breaches]
+            broke = [name for names in found for name in names if name in swept.breaches]
             if not lacking and not broke:
-                return Stage(frame, found[0], tuple(found[1:]), roles)
+                return Stage(swept, found[0], tuple(found[1:]), roles)
             if not lacking:
-                broken = f"no sweep in which {frame.shown(broke[0])} broke no rule"
+                broken = f"no sweep in which {swept.shown(broke[0])} broke no rule"
             missing = min(missing, lacking or roles, key=len)
     where = ", ".join(f"{key}={value}" for key, value in claim.settings)
     at = f" at {where}" if where else ""
     raise Missing(broken or f"no sweep{at} with {', '.join(missing)}")
 
 
-def role_in(frame: Frame, patterns: Sequence[str]) -> Cast:
+def role_in(swept: Evaluation, patterns: Sequence[str]) -> Cast:
     """The schedulers of a sweep that fit the first pattern any fits."""
     for pattern in patterns:
-        names = tuple(name for name in frame.schedulers if fnmatchcase(name, pattern))
+        names = tuple(name for name in swept.schedulers if fnmatchcase(name, pattern))
         if names:
             return names
     return ()
 
 
-def _cells(frame: Frame, claim: Claim) -> list[Cell]:
+def _cells(swept: Evaluation, claim: Claim) -> list[Cell]:
     """The points of a sweep that a claim is about."""
     found = [
         cell
-        for cell in frame.cells
-        if _has(cell, (*claim.settings, *claim.at)) and len(frame.samples[cell.label]) >= 2
+        for cell in swept.cells
+        if _has(cell, (*claim.settings, *claim.at)) and len(swept.samples[cell.label]) >= 2
     ]
     if not found:
         at = ", ".join(f"{key}={value:g}" for key, value in claim.at) or "two samples or more"
@@ -175,25 +175,25 @@ def _is_at(value: object, wanted: object) -> bool:
 
 
 def _together(num_points: int) -> float:
-    """The confidence of each of so many points at which all of them hold at once (Bonferroni)."""
+    """The confidence of each of this many points at which all of them hold at once (Bonferroni)."""
     return 1.0 - (1.0 - CONFIDENCE) / num_points
 
 
-def _costs(frame: Frame, cell: str, names: Cast) -> Floats:
+def _costs(swept: Evaluation, cell: str, names: Cast) -> Floats:
     """Costs of those who play a role: (num_runs, num_samples)."""
-    return np.stack([frame.costs(cell, name) for name in names])
+    return np.stack([swept.costs(cell, name) for name in names])
 
 
 def gain(claim: Claim, stage: Stage) -> list[Point]:
     """Percent below the best rival, at each point, over training and evaluation seeds."""
-    cells = _cells(stage.frame, claim)
+    cells = _cells(stage.swept, claim)
     return [_gain(stage, cell.label, _together(len(cells))) for cell in cells]
 
 
 def _gain(stage: Stage, cell: str, confidence: float) -> Point:
-    rivals = [_costs(stage.frame, cell, rival) for rival in stage.rivals]
+    rivals = [_costs(stage.swept, cell, rival) for rival in stage.rivals]
     best = min(rivals, key=lambda costs: float(costs.mean()))
-    own = _costs(stage.frame, cell, stage.own)
+    own = _costs(stage.swept, cell, stage.own)
     found = crossed_interval(np.log(own), np.log(best), confidence=confidence)
     value, high, low = (_percent_below(log) for log in (found.value, found.low, found.high))
     return Point(cell, value, low, high)
@@ -217,11 +217,11 @@ def share_of_points(claim: Claim, stage: Stage) -> list[Point]:
 
 def _devices(claim: Claim, stage: Stage, column: str) -> list[Point]:
     """Difference to the rival over devices of a pattern, in points of a percentage, paired by sample."""
-    cells = _cells(stage.frame, claim)
+    cells = _cells(stage.swept, claim)
     points = []
     for cell in cells:
         own, other = (
-            [_device_means(stage.frame, cell.label, name, claim.devices, column) for name in cast]
+            [_device_means(stage.swept, cell.label, name, claim.devices, column) for name in cast]
             for cast in (stage.own, stage.rivals[0])
         )
         lengths = {len(one) for one in (*own, *other)}
@@ -232,10 +232,10 @@ def _devices(claim: Claim, stage: Stage, column: str) -> list[Point]:
     return points
 
 
-def _device_means(frame: Frame, cell: str, scheduler: str, pattern: str, column: str) -> Floats:
+def _device_means(swept: Evaluation, cell: str, scheduler: str, pattern: str, column: str) -> Floats:
     """Percentage per sample, the mean over the devices whose names fit."""
     means = []
-    for row in frame.rows_of(cell, scheduler):
+    for row in swept.rows_of(cell, scheduler):
         uses = [use for use in device_rows(row) if fnmatchcase(str(use["device"]), pattern)]
         if uses:
             means.append(100.0 * float(np.mean([float(str(use[column])) for use in uses])))
@@ -267,7 +267,7 @@ def _runs(claim: Claim, evidence: Evidence) -> list[TrainingRun]:
 
 
 def minutes_per_samples(claim: Claim, runs: Sequence[TrainingRun]) -> list[Point]:
-    """Minutes of wall time that so many decisions take, at the pace of each run."""
+    """Minutes of wall time that this many decisions take, at the pace of each run."""
     points = []
     for run in runs:
         if run.seconds is not None and run.samples:

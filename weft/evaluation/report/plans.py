@@ -8,10 +8,10 @@ import numpy as np
 
 from weft.errors import InputError, WeftError
 from weft.evaluation.report.blocks import Block, Section, Table, Text
-from weft.evaluation.report.frame import Frame
-from weft.evaluation.report.pairing import Sample
 from weft.evaluation.report.replay import draw
 from weft.evaluation.report.words import count, losses, quantity, standing, words
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.pairing import Sample
 
 MOST_PANELS = 3
 MOST_NAMED = 10
@@ -22,55 +22,55 @@ MOST_DRAWN = 2
 Notice = Callable[[str], None]
 
 
-def side_by_side(frame: Frame, chosen: str, wanted: str | None, notice: Notice) -> Section | None:
+def side_by_side(swept: Evaluation, chosen: str, wanted: str | None, notice: Notice) -> Section | None:
     """One instance under the chosen scheduler and its closest rivals: the one wanted, if it is here."""
-    if frame.config is None:
+    if swept.asked is None:
         return None
-    named = None if wanted is None else find_instance(frame, wanted)
-    cell, sample = named or _typical(frame, chosen)
-    names = _rivals(frame, chosen)
-    notice(f"drawing {frame.title}: {_where(cell, sample)}")
+    named = None if wanted is None else find_instance(swept, wanted)
+    cell, sample = named or _typical(swept, chosen)
+    names = _rivals(swept, chosen)
+    notice(f"drawing {swept.title}: {_where(cell, sample)}")
     why = "asked for" if named is not None else "the sample closest to the middle of the sweep"
     lead = Text((f"{_where(cell, sample)} ({why}), all on one time axis.",))
-    return Section(f"{frame.title}: side by side", (lead, *_drawn(frame, cell, sample, names, "middle")))
+    return Section(f"{swept.title}: side by side", (lead, *_drawn(swept, cell, sample, names, "middle")))
 
 
 def _where(cell: str, sample: Sample) -> str:
     return ", ".join(part for part in (cell, str(sample)) if part)
 
 
-def _rivals(frame: Frame, chosen: str) -> tuple[str, ...]:
+def _rivals(swept: Evaluation, chosen: str) -> tuple[str, ...]:
     """The chosen one, the best of the others, the baseline, and whoever comes next."""
-    place = standing(frame)
-    order = [chosen, place.winner, *(name for name, _ in place.others[:1]), frame.baseline, *frame.schedulers]
+    place = standing(swept)
+    order = [chosen, place.winner, *(name for name, _ in place.others[:1]), swept.baseline, *swept.schedulers]
     return tuple(dict.fromkeys(order))[:MOST_PANELS]
 
 
-def _typical(frame: Frame, chosen: str) -> tuple[str, Sample]:
+def _typical(swept: Evaluation, chosen: str) -> tuple[str, Sample]:
     """In the middle cell, the sample whose cost is nearest the median one."""
-    cell = frame.cells[len(frame.cells) // 2].label
-    costs = frame.costs(cell, chosen)
-    return cell, frame.samples[cell][int(np.argmin(np.abs(costs - np.median(costs))))]
+    cell = swept.cells[len(swept.cells) // 2].label
+    costs = swept.costs(cell, chosen)
+    return cell, swept.samples[cell][int(np.argmin(np.abs(costs - np.median(costs))))]
 
 
-def check_instance(frames: Sequence[Frame], wanted: str | None) -> None:
+def check_instance(sweeps: Sequence[Evaluation], wanted: str | None) -> None:
     """Refuse an instance that no sweep has."""
-    sweeps = [frame for frame in frames if frame.config is not None]
-    if wanted is None or not sweeps or any(find_instance(frame, wanted) for frame in sweeps):
+    kept = [swept for swept in sweeps if swept.asked is not None]
+    if wanted is None or not kept or any(find_instance(swept, wanted) for swept in kept):
         return
-    first = sweeps[0].cells[0].label
-    example = " ".join(part for part in (first, sweeps[0].samples[first][0].problem) if part)
+    first = kept[0].cells[0].label
+    example = " ".join(part for part in (first, kept[0].samples[first][0].problem) if part)
     raise InputError(
         f"expected an instance of the sweep such as {example!r} or 'seed=1', got {wanted!r}",
         field="--instance",
     )
 
 
-def find_instance(frame: Frame, wanted: str) -> tuple[str, Sample] | None:
+def find_instance(swept: Evaluation, wanted: str) -> tuple[str, Sample] | None:
     """The first sample, with its cell, that has all the words asked for; commas and spaces part words."""
     parts = _split(wanted)
-    for cell in frame.cells:
-        for sample in frame.samples[cell.label]:
+    for cell in swept.cells:
+        for sample in swept.samples[cell.label]:
             known = _split(f"{cell.label} {sample.problem} seed={sample.seed}")
             if all(part in known for part in parts):
                 return cell.label, sample
@@ -81,22 +81,24 @@ def _split(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-def _drawn(frame: Frame, cell: str, sample: Sample, names: tuple[str, ...], at: str) -> tuple[Block, ...]:
+def _drawn(
+    swept: Evaluation, cell: str, sample: Sample, names: tuple[str, ...], at: str
+) -> tuple[Block, ...]:
     """The chart; where it cannot be made again, the reason."""
     try:
-        return (draw(frame, cell, sample, tuple(frame.members(name)[0] for name in names), at=at),)
+        return (draw(swept, cell, sample, tuple(swept.runs_of(name)[0] for name in names), at=at),)
     except WeftError as error:
         return (Text((f"Not drawn: {error}.",)),)
 
 
-def lost(frame: Frame, chosen: str, notice: Notice) -> Section | None:
+def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
     """The samples on which the chosen scheduler is furthest behind the best of the others."""
-    found = losses(frame, chosen)
+    found = losses(swept, chosen)
     if not found:
         return None
-    name = frame.shown(chosen)
+    name = swept.shown(chosen)
     beaten = [loss for loss in found if loss.percent > 1e-7]
-    title = f"{frame.title}: where {name} loses"
+    title = f"{swept.title}: where {name} loses"
     if not beaten:
         return Section(title, (Text((f"{name} is the best on each of {count(len(found), 'sample')}.",)),))
     rows = tuple(
@@ -105,7 +107,7 @@ def lost(frame: Frame, chosen: str, notice: Notice) -> Section | None:
             loss.sample.problem,
             str(loss.sample.seed),
             f"{loss.cost:.5g}",
-            frame.shown(loss.rival),
+            swept.shown(loss.rival),
             f"{loss.rival_cost:.5g}",
             f"+{loss.percent:.1f} %",
         )
@@ -115,18 +117,18 @@ def lost(frame: Frame, chosen: str, notice: Notice) -> Section | None:
         "point",
         "problem",
         "seed",
-        f"{name}: {quantity(frame, frame.metric)}",
+        f"{name}: {quantity(swept, swept.metric)}",
         "best other",
         "its value",
         "loss",
     )
     caption = (
         f"The {'sample' if len(rows) == 1 else count(len(rows), 'sample')} on which {name} is furthest above the best of the others "
-        f"by {words(frame.metric)}; it loses on {len(beaten)} of {len(found)}."
+        f"by {words(swept.metric)}; it loses on {len(beaten)} of {len(found)}."
     )
     blocks: list[Block] = [Table(headers, rows, (2, 3, 5, 6), caption)]
-    if frame.config is not None:
+    if swept.asked is not None:
         for loss in beaten[:MOST_DRAWN]:
-            notice(f"drawing {frame.title}: {_where(loss.cell, loss.sample)}")
-            blocks += _drawn(frame, loss.cell, loss.sample, (chosen, loss.rival), "loss")
+            notice(f"drawing {swept.title}: {_where(loss.cell, loss.sample)}")
+            blocks += _drawn(swept, loss.cell, loss.sample, (chosen, loss.rival), "loss")
     return Section(title, tuple(blocks))

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from weft.evaluation.report.blocks import Block, Code, Section, Table
-from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.runs import TrainingRun
+from weft.evaluation.sweep.config_form import table
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import versions
 from weft.evaluation.sweep.store import Config, config_hash
 from weft.scenarios import read_recipe, recipe_names
@@ -16,11 +17,11 @@ from weft.scenarios import read_recipe, recipe_names
 _USUAL = {"split": "test", "check": "sample", "effort": None}
 
 
-def provenance(frames: Sequence[Frame], runs: Sequence[TrainingRun], commands: Sequence[str]) -> Section:
+def provenance(sweeps: Sequence[Evaluation], runs: Sequence[TrainingRun], commands: Sequence[str]) -> Section:
     """Commands, versions and hashes."""
     lines = [train_command(run) for run in runs]
-    lines += [evaluate_command(frame) for frame in frames if frame.config is not None]
-    blocks: list[Block] = [Code((*lines, *commands)), _versions(frames, runs)]
+    lines += [evaluate_command(swept) for swept in sweeps if swept.asked is not None]
+    blocks: list[Block] = [Code((*lines, *commands)), _versions(sweeps, runs)]
     return Section("Commands and versions", tuple(blocks))
 
 
@@ -34,25 +35,21 @@ def train_command(run: TrainingRun) -> str:
     return shlex.join([*words, "--out", run.source])
 
 
-def evaluate_command(frame: Frame) -> str:
+def evaluate_command(swept: Evaluation) -> str:
     """The command line that makes such a sweep, goes on with it, or shows it."""
-    config = frame.config or {}
-    recipe, seeds = _table(config["scenario"]), config["seeds"]
-    assert isinstance(seeds, list)
+    asked = swept.asked
+    if asked is None:
+        return ""
+    config, recipe, seeds = asked.config, asked.recipe, asked.seeds
     files = _files(config, recipe)
-    words = ["weft", "evaluate", *(files or [_scenario(frame.scenario)])]
-    words += ["--schedulers", ",".join(frame.schedulers), "--baseline", frame.baseline]
-    words += [] if len(files) == config["problems"] else ["--problems", str(config["problems"])]
-    words += ["--seeds", str(len(seeds)), "--seed", str(seeds[0]), *_cluster(frame.scenario, recipe)]
+    words = ["weft", "evaluate", *(files or [_scenario(swept.scenario)])]
+    words += ["--schedulers", ",".join(swept.schedulers), "--baseline", swept.baseline]
+    words += [] if len(files) == asked.num_problems else ["--problems", str(asked.num_problems)]
+    words += ["--seeds", str(len(seeds)), "--seed", str(seeds[0]), *_cluster(swept.scenario, recipe)]
     words += [word for setting in _assignments(config, recipe) for word in ("--set", setting)]
     for key, usual in _USUAL.items():
         words += [f"--{key}", str(config.get(key))] if config.get(key) != usual else []
-    return shlex.join([*words, "--out", frame.source])
-
-
-def _table(value: object) -> Mapping[str, object]:
-    assert isinstance(value, Mapping)
-    return value
+    return shlex.join([*words, "--out", swept.source])
 
 
 def _scenario(name: str) -> str:
@@ -64,9 +61,9 @@ def _files(config: Config, recipe: Mapping[str, object]) -> list[str]:
     """The files that are the problems of a sweep, in the order they were given."""
     if recipe["generator"] != "files":
         return []
-    cells = _table(config["cells"]).values()
-    others = [recipe.get("cluster"), *(_table(cell).get("trace") for cell in cells)]
-    return [name for name in _table(config.get("inputs", {})) if name not in others]
+    cells = table(config["cells"]).values()
+    others = [recipe.get("cluster"), *(table(cell).get("trace") for cell in cells)]
+    return [name for name in table(config.get("inputs", {})) if name not in others]
 
 
 def _cluster(name: str, recipe: Mapping[str, object]) -> list[str]:
@@ -78,10 +75,10 @@ def _cluster(name: str, recipe: Mapping[str, object]) -> list[str]:
 
 def _assignments(config: Config, recipe: Mapping[str, object]) -> list[str]:
     """Settings that are swept, in the order of the labels, or not at their default."""
-    known, cells = recipe["settings"], _table(config["cells"])
+    known, cells = recipe["settings"], table(config["cells"])
     assert isinstance(known, list)
     defaults = {setting["name"]: setting["default"] for setting in known}
-    tables = [_table(cell) for cell in cells.values()]
+    tables = [table(cell) for cell in cells.values()]
     label = f",{next(iter(cells))}"
     place = {key: label.find(f",{key}=") for key in tables[0]}
     found = []
@@ -94,14 +91,14 @@ def _assignments(config: Config, recipe: Mapping[str, object]) -> list[str]:
     return found
 
 
-def _versions(frames: Sequence[Frame], runs: Sequence[TrainingRun]) -> Table:
+def _versions(sweeps: Sequence[Evaluation], runs: Sequence[TrainingRun]) -> Table:
     """What every source was made with, one column each, and what wrote this report."""
     columns = [("this report", versions())]
-    columns += [(frame.source, _stored(frame.config)) for frame in frames if frame.config is not None]
+    columns += [(swept.source, _stored(swept.asked.config)) for swept in sweeps if swept.asked]
     columns += [(run.source, _stored(run.config)) for run in runs]
     keys = dict.fromkeys(key for _, found in columns for key in found)
     rows = [(key, *(found.get(key, "-")[:16] for _, found in columns)) for key in keys]
-    hashes = ["-", *(config_hash(f.config)[:16] for f in frames if f.config), *(["-"] * len(runs))]
+    hashes = ["-", *(config_hash(f.asked.config)[:16] for f in sweeps if f.asked), *(["-"] * len(runs))]
     rows.append(("configuration", *hashes))
     headers = ("", *(name for name, _ in columns))
     return Table(headers, tuple(rows), caption="Versions; long hashes are cut to 16 letters")

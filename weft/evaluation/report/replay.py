@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +11,13 @@ from weft import catalog
 from weft.errors import InputError
 from weft.evaluation.figures.gantt import labels, pack
 from weft.evaluation.report.blocks import Gantt, Panel
-from weft.evaluation.report.frame import MANY_STREAMS, Frame
-from weft.evaluation.report.pairing import Sample
 from weft.evaluation.sweep.batches import Trace, record
 from weft.evaluation.sweep.checking import trace_hash
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.pairing import Sample
+from weft.evaluation.sweep.plan_runs import noise_seed
 from weft.evaluation.sweep.queue_runs import Outcome, workload_seed
-from weft.evaluation.sweep.runner import noise_seed
+from weft.kinds import QUEUES, TASKS
 from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
@@ -24,8 +25,6 @@ from weft.scenarios import Recipe, Scenario
 from weft.sim.queues.layout import kind_names
 from weft.sim.tasks.replay import replayed
 
-QUEUES = ("stream", MANY_STREAMS)
-"""Generators of streams whose tasks wait in queues by kind."""
 MOST_JOBS = 120
 """Jobs of a stream in one chart; a stream of ten thousand is a wall of bars."""
 
@@ -35,30 +34,31 @@ class Instance:
     """One sample of a sweep, ready to be run again."""
 
     scenario: Scenario
+    split: str
     index: int
     sample: Sample
+    effort: int | None
 
 
-def instance(frame: Frame, cell: str, sample: Sample) -> Instance:
+def instance(swept: Evaluation, cell: str, sample: Sample) -> Instance:
     """Find a sample again; an error says what is missing."""
-    config = frame.config
-    if config is None:
-        raise InputError("only the instances of a sweep can be made again", file=frame.source)
-    recipe_form, split = config["scenario"], str(config["split"])
-    assert isinstance(recipe_form, Mapping)
-    is_file = recipe_form["generator"] == "files"
-    recipe = Recipe.from_dict(recipe_form, (sample.problem,) if is_file else ())
-    settings = next(one.settings for one in frame.cells if one.label == cell)
+    asked = swept.asked
+    if asked is None:
+        raise InputError("only the instances of a sweep can be made again", file=swept.source)
+    is_file, effort = asked.generator == "files", asked.config.get("effort")
+    recipe = Recipe.from_dict(asked.recipe, (sample.problem,) if is_file else ())
+    settings = next(one.settings for one in swept.cells if one.label == cell)
     values = tuple((s.name, s.check(settings.get(s.name, s.default))) for s in recipe.settings)
     chosen = Scenario(recipe, values, cell)
-    count = 1 if is_file else int(str(config["problems"]))
-    for index in range(count):
-        if chosen.problem_name(split, index) == sample.problem:
-            return Instance(chosen, index, sample)
-    raise InputError(f"no problem {sample.problem!r} in this scenario", file=frame.source)
+    for index in range(1 if is_file else asked.num_problems):
+        if chosen.problem_name(asked.split, index) == sample.problem:
+            return Instance(chosen, asked.split, index, sample, effort if isinstance(effort, int) else None)
+    raise InputError(f"no problem {sample.problem!r} in this scenario", file=swept.source)
 
 
-def draw(frame: Frame, cell: str, sample: Sample, schedulers: Sequence[str], *, at: str = "middle") -> Gantt:
+def draw(
+    swept: Evaluation, cell: str, sample: Sample, schedulers: Sequence[str], *, at: str = "middle"
+) -> Gantt:
     """The same instance under several schedulers, on one time axis.
 
     Parameters
@@ -67,21 +67,20 @@ def draw(frame: Frame, cell: str, sample: Sample, schedulers: Sequence[str], *, 
         Which jobs of a stream are shown: those in the ``middle``, or where the first scheduler
         loses most to the second (``loss``).
     """
-    made = instance(frame, cell, sample)
+    made = instance(swept, cell, sample)
     where = f"{cell + ', ' if cell else ''}{sample}"
-    if made.scenario.recipe.generator in QUEUES:
-        return _stream_gantt(frame, made, schedulers, where, at)
-    if frame.is_stream:
-        raise InputError("streams of different workflows are not drawn", file=frame.source)
-    split = str((frame.config or {})["split"])
-    problem = made.scenario.problem(split, made.index)
-    plans = [_plan(frame, problem, made, name) for name in schedulers]
+    if swept.kind is QUEUES:
+        return _stream_gantt(swept, made, schedulers, where, at)
+    if swept.kind is TASKS:
+        raise InputError("streams of different workflows are not drawn", file=swept.source)
+    problem = made.scenario.problem(made.split, made.index)
+    plans = [_plan(problem, made, name) for name in schedulers]
     kinds = tuple(dict.fromkeys(kind for plan in plans for kind in labels(plan)[0]))
     panels = [
-        _plan_panel(frame.shown(name), plan, kinds) for name, plan in zip(schedulers, plans, strict=True)
+        _plan_panel(swept.shown(name), plan, kinds) for name, plan in zip(schedulers, plans, strict=True)
     ]
     is_same = all(
-        _has_trace(frame, cell, sample, name, trace_hash(plan))
+        _has_trace(swept, cell, sample, name, trace_hash(plan))
         for name, plan in zip(schedulers, plans, strict=True)
     )
     return Gantt(tuple(panels), kinds, plans[0].time_unit, f"{where}{_doubt(is_same)}")
@@ -93,19 +92,16 @@ def _doubt(is_same: bool) -> str:
     )
 
 
-def _has_trace(frame: Frame, cell: str, sample: Sample, scheduler: str, trace: str) -> bool:
-    rows = frame.rows_of(cell, scheduler)
+def _has_trace(swept: Evaluation, cell: str, sample: Sample, scheduler: str, trace: str) -> bool:
+    rows = swept.rows_of(cell, scheduler)
     return any((r.problem, r.seed, r.trace) == (sample.problem, sample.seed, trace) for r in rows)
 
 
 # -- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(frame: Frame, problem: Problem, made: Instance, scheduler: str) -> Schedule:
-    effort = (frame.config or {}).get("effort")
-    found = catalog.schedule(
-        problem, scheduler, seed=made.sample.seed, effort=effort if isinstance(effort, int) else None
-    ).schedule
+def _plan(problem: Problem, made: Instance, scheduler: str) -> Schedule:
+    found = catalog.schedule(problem, scheduler, seed=made.sample.seed, effort=made.effort).schedule
     if problem.noise > 0:
         return replayed(found, realise(found.problem, noise_seed(made.sample.problem, made.sample.seed)))
     return found
@@ -145,19 +141,18 @@ def _sizes(plan: Schedule, rows: Ints) -> Ints:
 # -- streams --------------------------------------------------------------------------------------
 
 
-def _stream_gantt(frame: Frame, made: Instance, schedulers: Sequence[str], where: str, at: str) -> Gantt:
-    split = str((frame.config or {})["split"])
-    case = made.scenario.stream(split, made.index)
+def _stream_gantt(swept: Evaluation, made: Instance, schedulers: Sequence[str], where: str, at: str) -> Gantt:
+    case = made.scenario.stream(made.split, made.index)
     seed = workload_seed(made.scenario.recipe.seed, made.sample.problem, made.sample.seed)
     found = [record(name, case, seed) for name in schedulers]
     arrival = np.sort(case.arrivals.draw(seed))
     first, last = _window(arrival, [outcome for outcome, _ in found], at)
     panels = [
-        _stream_panel(frame.shown(name), outcome, trace, first, last)
+        _stream_panel(swept.shown(name), outcome, trace, first, last)
         for name, (outcome, trace) in zip(schedulers, found, strict=True)
     ]
     is_same = all(
-        _has_trace(frame, made.scenario.label, made.sample, name, outcome.trace(0))
+        _has_trace(swept, made.scenario.label, made.sample, name, outcome.trace(0))
         for name, (outcome, _) in zip(schedulers, found, strict=True)
     )
     jobs = "the jobs on which it loses most" if at == "loss" else "jobs from the middle"

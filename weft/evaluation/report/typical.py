@@ -5,44 +5,44 @@ from __future__ import annotations
 import numpy as np
 
 from weft.evaluation.report.blocks import Block, Figure, Section, Table, Text
-from weft.evaluation.report.frame import Frame
 from weft.evaluation.report.svg import Axes, Series, line_chart
 from weft.evaluation.report.words import samples_in_all
 from weft.evaluation.statistics import PairedAggregates, PerformanceProfile, performance_profile
-from weft.evaluation.sweep.aggregates import WITHIN, in_percent, overall_of, profile_shares
+from weft.evaluation.sweep.aggregates import WITHIN, in_percent, profile_shares
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.model.graph import Floats
 
 MOST_STEPS = 400
 """Points of a profile that is drawn."""
 
 
-def profiles(frame: Frame) -> Section | None:
+def profiles(swept: Evaluation) -> Section | None:
     """How often each scheduler is within a percentage of the best, and how it typically compares."""
-    if len(frame.schedulers) < 2 or frame.num_samples < 2:
+    if len(swept.schedulers) < 2 or swept.num_samples < 2:
         return None
-    blocks: list[Block] = [_drawn(frame), _shares(frame), *_typical(frame)]
-    return Section(f"{frame.title}: how often close to the best", tuple(blocks))
+    blocks: list[Block] = [_drawn(swept), _shares(swept), *_typical(swept)]
+    return Section(f"{swept.title}: how often close to the best", tuple(blocks))
 
 
-def _drawn(frame: Frame) -> Figure:
-    found = _profile(np.stack([frame.pooled(name) for name in frame.schedulers], axis=1))
+def _drawn(swept: Evaluation) -> Figure:
+    found = _profile(np.stack([swept.pooled(name) for name in swept.schedulers], axis=1))
     series = [
-        Series(frame.shown(name), 100.0 * (found.taus - 1.0), 100.0 * found.shares[k], look=k)
-        for k, name in enumerate(frame.schedulers)
+        Series(swept.shown(name), 100.0 * (found.taus - 1.0), 100.0 * found.shares[k], look=k)
+        for k, name in enumerate(swept.schedulers)
     ]
     axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))
     caption = (
-        f"Performance profile over {samples_in_all(frame)}: how often a scheduler is within a percentage "
+        f"Performance profile over {samples_in_all(swept)}: how often a scheduler is within a percentage "
         "of the best one there. Higher and further left is better."
     )
     return Figure(line_chart(series, axes, is_step=True, has_marks=False), caption, "Performance profile")
 
 
-def _shares(frame: Frame) -> Table:
-    shares = profile_shares({name: frame.pooled(name)[None] for name in frame.schedulers})
+def _shares(swept: Evaluation) -> Table:
+    shares = profile_shares({name: swept.pooled(name)[None] for name in swept.schedulers})
     rows = tuple(
-        (frame.shown(name), *(f"{share:.0f} %" for share in shares[name].values()))
-        for name in frame.schedulers
+        (swept.shown(name), *(f"{share:.0f} %" for share in shares[name].values()))
+        for name in swept.schedulers
     )
     headers = ("scheduler", "best", *(f"within {p:g} %" for p in WITHIN[1:]))
     return Table(headers, rows, tuple(range(1, len(headers))), "Share of samples")
@@ -58,14 +58,13 @@ def _profile(costs: Floats) -> PerformanceProfile:
     )
 
 
-def _typical(frame: Frame) -> list[Block]:
+def _typical(swept: Evaluation) -> list[Block]:
     """Interquartile mean, median and probability of improvement against the baseline."""
-    costs = {name: frame.shared(name) for name in frame.lawful}
-    found = [(frame.shown(one.scheduler), one.against) for one in overall_of(costs, frame.baseline)]
+    found = [(swept.shown(one.scheduler), one.against) for one in swept.aggregates]
     rows = [_row(name, against) for name, against in found if against is not None]
     if not rows:
         return []
-    base = frame.shown(frame.baseline)
+    base = swept.shown(swept.baseline)
     headers = ("scheduler", "interquartile mean (%)", "median (%)", f"below {base} (% of samples)")
     caption = f"Typical difference to {base} over all samples and points, with 95 % intervals"
     text = (

@@ -6,25 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.evaluation.report.frame import Frame
-from weft.evaluation.report.pairing import Sample
 from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
+from weft.evaluation.statistics.comparison import TOO_FEW
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.metrics import TIME
+from weft.evaluation.sweep.metrics import metric as metric_of
+from weft.evaluation.sweep.pairing import Sample
 
-METRIC_WORDS = {
-    "makespan": "makespan",
-    "mean_jct": "mean job time",
-    "p99_jct": "99th percentile of the job time",
-    "slr": "makespan over the critical path",
-    "speedup": "speed-up over one device",
-    "utilisation": "utilisation",
-    "batch_fill": "batch fill",
-    "gap_percent": "distance above the lower bound",
-    "copies": "copies of tasks",
-    "expired": "expired jobs",
-}
-TIMES = ("makespan", "mean_jct", "p99_jct")
 _MOST_NAMED = 4
-_TOO_FEW = "The interval leaves out 0, but the samples are too few for the test corrected for all comparisons; take more."
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,7 @@ class Loss:
 
 def words(metric: str) -> str:
     """A metric as a person calls it."""
-    return METRIC_WORDS.get(metric, metric)
+    return metric_of(metric).words
 
 
 def count(number: int, noun: str) -> str:
@@ -62,151 +51,160 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def quantity(frame: Frame, metric: str) -> str:
+def quantity(swept: Evaluation, metric: str) -> str:
     """A metric with its unit, for an axis or a header."""
-    unit = frame.unit if metric in TIMES else "%" if metric == "gap_percent" else ""
+    unit = metric_of(metric).unit
+    unit = swept.unit if unit == TIME else unit
     return f"{words(metric)} ({unit})" if unit else words(metric)
 
 
-def standing(frame: Frame) -> Standing:
+def standing(swept: Evaluation) -> Standing:
     """The lowest geometric mean cost over all samples of all cells, which then all count the same.
 
     Cells share samples, so statistics are over samples, each with its geometric mean over the cells.
     Who broke a rule takes no part.
     """
-    means = {name: float(np.log(frame.pooled(name)).mean()) for name in frame.lawful}
-    order = sorted(frame.lawful, key=lambda name: (means[name], frame.schedulers.index(name)))
+    means = {name: float(np.log(swept.pooled(name)).mean()) for name in swept.ranked}
+    order = sorted(swept.ranked, key=lambda name: (means[name], swept.schedulers.index(name)))
     winner, others = order[0], order[1:]
-    if len(frame.units) < 2 or not others:
+    if len(swept.units) < 2 or not others:
         return Standing(winner, ())
-    found = [compare_crossed(frame.overall(winner), frame.overall(name)) for name in others]
+    found = [compare_crossed(swept.over_cells(winner), swept.over_cells(name)) for name in others]
     return Standing(winner, tuple(zip(others, holm_family(found), strict=True)))
 
 
-def subject(frame: Frame, wanted: str | None = None) -> str:
+def subject(swept: Evaluation, wanted: str | None = None) -> str:
     """Whom the report looks at most closely: the one asked for, the first policy, or the winner."""
-    if wanted in frame.schedulers and wanted is not None:
+    if wanted in swept.schedulers and wanted is not None:
         return wanted
-    return frame.learned[0] if frame.learned else standing(frame).winner
+    return swept.learned[0] if swept.learned else standing(swept).winner
 
 
-def losses(frame: Frame, name: str) -> list[Loss]:
+def losses(swept: Evaluation, name: str) -> list[Loss]:
     """Every sample against the best of the others that broke no rule, the worst loss first."""
-    rivals = [other for other in frame.lawful if other != name]
+    rivals = [other for other in swept.ranked if other != name]
     found = []
-    for cell in frame.cells if rivals else ():
-        costs = np.stack([frame.costs(cell.label, other) for other in rivals])
-        best, own = costs.argmin(axis=0), frame.costs(cell.label, name)
-        for k, sample in enumerate(frame.samples[cell.label]):
+    for cell in swept.cells if rivals else ():
+        costs = np.stack([swept.costs(cell.label, other) for other in rivals])
+        best, own = costs.argmin(axis=0), swept.costs(cell.label, name)
+        for k, sample in enumerate(swept.samples[cell.label]):
             rival = int(best[k])
             found.append(Loss(cell.label, sample, float(own[k]), rivals[rival], float(costs[rival, k])))
     return sorted(found, key=lambda loss: -loss.percent)
 
 
-def headline(frame: Frame, chosen: str) -> list[str]:
+def headline(swept: Evaluation, chosen: str) -> list[str]:
     """The findings in a few sentences, each of which the statistics carry."""
-    lines = [f"{frame.title}: {frame.shown(name)} {breach}." for name, breach in frame.breaches.items()]
-    if len(frame.breaches) == len(frame.schedulers):
-        return [*lines, f"{frame.title}: nobody wins, every scheduler broke a rule.", *_unfinished(frame)]
-    place = standing(frame)
-    lines.append(_first(frame, place))
-    if len(frame.cells) > 1:
-        lines.append(_by_cell(frame, place.winner))
+    lines = [f"{swept.title}: {swept.shown(name)} {breach}." for name, breach in swept.breaches.items()]
+    if len(swept.breaches) == len(swept.schedulers):
+        return [*lines, f"{swept.title}: nobody wins, every scheduler broke a rule.", *_unfinished(swept)]
+    place = standing(swept)
+    lines.append(_first(swept, place))
+    if len(swept.cells) > 1:
+        lines.append(_by_cell(swept, place.winner))
     if chosen in dict(place.others[1:]):
-        lines.append(_about(frame, place, chosen))
-    if frame.baseline not in (place.winner, place.others[0][0] if place.others else ""):
+        lines.append(_about(swept, place, chosen))
+    if swept.baseline not in (place.winner, place.others[0][0] if place.others else ""):
         lines += [
-            f"{frame.title}: {comparison.summary(frame.shown(place.winner), f'the baseline {frame.shown(name)}')}."
+            f"{swept.title}: {_compared(swept, place.winner, comparison, f'the baseline {swept.shown(name)}')}."
             for name, comparison in place.others
-            if name == frame.baseline
+            if name == swept.baseline
         ]
-    if chosen not in frame.breaches:
-        lines.append(_worst(frame, chosen))
-    return [line for line in [*lines, *_unfinished(frame)] if line]
+    if chosen not in swept.breaches:
+        lines.append(_worst(swept, chosen))
+    return [line for line in [*lines, *_unfinished(swept)] if line]
 
 
-def _unfinished(frame: Frame) -> list[str]:
-    have, expected = len(frame.rows), frame.num_expected
+def _unfinished(swept: Evaluation) -> list[str]:
+    have, expected = len(swept.rows), swept.num_expected
     if not have or have >= expected:
         return []
-    return [f"{frame.title}: the sweep is not finished, {have:,} of {expected:,} rows."]
+    return [f"{swept.title}: the sweep is not finished, {have:,} of {expected:,} rows."]
 
 
-def _first(frame: Frame, place: Standing) -> str:
-    name = frame.shown(place.winner)
-    what = f"the lowest {words(frame.metric)}"
-    if len(frame.lawful) == 1 and frame.breaches:
-        return f"{frame.title}: {name} alone broke no rule."
+def _first(swept: Evaluation, place: Standing) -> str:
+    name = swept.shown(place.winner)
+    what = f"the lowest {words(swept.metric)}"
+    if len(swept.ranked) == 1 and swept.breaches:
+        return f"{swept.title}: {name} alone broke no rule."
     if not place.others:
-        return f"{frame.title}: {name} has {what}; one sample says nothing about others."
+        return f"{swept.title}: {name} has {what}; one sample says nothing about others."
     other, comparison = place.others[0]
-    rival, over = frame.shown(other), _over(frame)
+    rival, over = swept.shown(other), _over(swept)
     if comparison.verdict != "better":
         low, high = comparison.low_percent, comparison.high_percent
-        few = "" if low <= 0.0 <= high else f" {_TOO_FEW}"
+        few = (
+            " The interval leaves out 0, but " + TOO_FEW + "; take more."
+            if comparison.is_short_of_samples
+            else ""
+        )
         return (
-            f"{frame.title}: {name} has {what}, but {rival} cannot be told apart from it "
+            f"{swept.title}: {name} has {what}, but {rival} cannot be told apart from it "
             f"({low:+.1f} to {high:+.1f} %) {over}.{few}"
         )
     return (
-        f"{frame.title}: {name} wins. Its {words(frame.metric)} is {-comparison.percent:.1f} % below that of "
+        f"{swept.title}: {name} wins. Its {words(swept.metric)} is {-comparison.percent:.1f} % below that of "
         f"{rival}, the next best, and at least {-comparison.high_percent:.1f} % with 95 % confidence, {over}."
     )
 
 
-def _over(frame: Frame) -> str:
+def _over(swept: Evaluation) -> str:
     """What the statistics over all cells are over."""
-    noun = "seed" if frame.has_seed_samples else "problem"
-    points = f", each over all {len(frame.cells)} points" if len(frame.cells) > 1 else ""
-    return f"over {count(len(frame.units), f'paired {noun}')}{points}"
+    noun = "seed" if swept.has_seed_samples else "problem"
+    points = f", each over all {len(swept.cells)} points" if len(swept.cells) > 1 else ""
+    return f"over {count(len(swept.units), f'paired {noun}')}{points}"
 
 
-def samples_in_all(frame: Frame) -> str:
+def samples_in_all(swept: Evaluation) -> str:
     """How many samples there are, and at how many points where there are several."""
-    total = count(frame.num_samples, "sample")
+    total = count(swept.num_samples, "sample")
     return (
         total
-        if len(frame.cells) == 1
-        else f"{total} ({len(frame.units)} at each of {len(frame.cells)} points)"
+        if len(swept.cells) == 1
+        else f"{total} ({len(swept.units)} at each of {len(swept.cells)} points)"
     )
 
 
-def _about(frame: Frame, place: Standing, chosen: str) -> str:
+def _about(swept: Evaluation, place: Standing, chosen: str) -> str:
     comparison = dict(place.others)[chosen]
-    mirrored = comparison.summary(frame.shown(place.winner), frame.shown(chosen))
-    return f"{frame.title}: {mirrored}."
+    return f"{swept.title}: {_compared(swept, place.winner, comparison, swept.shown(chosen))}."
 
 
-def _by_cell(frame: Frame, winner: str) -> str:
+def _compared(swept: Evaluation, name: str, comparison: Comparison, other: str) -> str:
+    """A comparison in words, with the reason where nothing is distinguishable."""
+    return f"{comparison.summary(swept.shown(name), other)}{comparison.doubt}"
+
+
+def _by_cell(swept: Evaluation, winner: str) -> str:
     """Where the overall winner is not the best, and who is."""
-    best = {cell.label: _best(frame, cell.label) for cell in frame.cells}
+    best = {cell.label: _best(swept, cell.label) for cell in swept.cells}
     others = [label for label, name in best.items() if name != winner]
-    total, name = len(frame.cells), frame.shown(winner)
+    total, name = len(swept.cells), swept.shown(winner)
     if not others:
-        return f"{frame.title}: {name} has the lowest mean at each of the {total} points of the sweep."
-    named = [f"{label} ({frame.shown(best[label])})" for label in others[:_MOST_NAMED]]
+        return f"{swept.title}: {name} has the lowest mean at each of the {total} points of the sweep."
+    named = [f"{label} ({swept.shown(best[label])})" for label in others[:_MOST_NAMED]]
     more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
     return (
-        f"{frame.title}: {name} has the lowest mean at {total - len(others)} of {total} points; "
+        f"{swept.title}: {name} has the lowest mean at {total - len(others)} of {total} points; "
         f"not at {', '.join(named)}{more}."
     )
 
 
-def _best(frame: Frame, cell: str) -> str:
-    means = [float(frame.costs(cell, name).mean()) for name in frame.lawful]
-    return frame.lawful[int(np.argmin(means))]
+def _best(swept: Evaluation, cell: str) -> str:
+    means = [float(swept.costs(cell, name).mean()) for name in swept.ranked]
+    return swept.ranked[int(np.argmin(means))]
 
 
-def _worst(frame: Frame, chosen: str) -> str:
-    found = losses(frame, chosen)
+def _worst(swept: Evaluation, chosen: str) -> str:
+    found = losses(swept, chosen)
     if not found:
         return ""
-    worst, name = found[0], frame.shown(chosen)
+    worst, name = found[0], swept.shown(chosen)
     where = ", ".join(part for part in (worst.cell, str(worst.sample)) if part)
     if worst.percent <= 0:
-        return f"{frame.title}: {name} loses on none of {samples_in_all(frame)}."
+        return f"{swept.title}: {name} loses on none of {samples_in_all(swept)}."
     num = sum(loss.percent > 1e-7 for loss in found)
     return (
-        f"{frame.title}: {name} loses to the best of the others on {num} of {samples_in_all(frame)}; the worst is "
-        f"{worst.percent:.1f} % above {frame.shown(worst.rival)} ({where})."
+        f"{swept.title}: {name} loses to the best of the others on {num} of {samples_in_all(swept)}; the worst is "
+        f"{worst.percent:.1f} % above {swept.shown(worst.rival)} ({where})."
     )

@@ -20,7 +20,7 @@ from weft.model.schedule import Schedule
 from weft.scenarios.settings import did_you_mean
 
 SMALL = 5_000
-"""Schedules of up to so many placements are all validated, of larger ones a sample."""
+"""Schedules of up to this many placements are all validated, of larger ones a sample."""
 SAMPLE = 0.1
 CHECKS = ("auto", "all")
 BEST_KNOWN, LOWER_BOUND = "best known", "lower bound"
@@ -142,7 +142,7 @@ class Looked:
 
 def bench(
     name: str,
-    scheduler: Scheduler = None,
+    scheduler: Scheduler | None = None,
     *,
     data: str | Path | None = None,
     instances: Sequence[str] = (),

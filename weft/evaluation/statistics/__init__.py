@@ -3,15 +3,10 @@
 Costs are lower-is-better, scores higher-is-better; parameters are named after what they take.
 """
 
-from weft.evaluation.statistics.aggregates import Aggregates as Aggregates
 from weft.evaluation.statistics.aggregates import PairedAggregates as PairedAggregates
-from weft.evaluation.statistics.aggregates import aggregate as aggregate
-from weft.evaluation.statistics.aggregates import interquartile_mean as interquartile_mean
 from weft.evaluation.statistics.aggregates import paired_aggregates as paired_aggregates
-from weft.evaluation.statistics.aggregates import probability_of_improvement as probability_of_improvement
 from weft.evaluation.statistics.bootstrap import Interval as Interval
 from weft.evaluation.statistics.bootstrap import bca_interval as bca_interval
-from weft.evaluation.statistics.bootstrap import percentile_interval as percentile_interval
 from weft.evaluation.statistics.comparison import Comparison as Comparison
 from weft.evaluation.statistics.comparison import compare_crossed as compare_crossed
 from weft.evaluation.statistics.comparison import compare_paired as compare_paired
@@ -21,13 +16,10 @@ from weft.evaluation.statistics.intervals import mean_interval as mean_interval
 from weft.evaluation.statistics.paired import PairedT as PairedT
 from weft.evaluation.statistics.paired import Wilcoxon as Wilcoxon
 from weft.evaluation.statistics.paired import WinTieLoss as WinTieLoss
-from weft.evaluation.statistics.paired import cliffs_delta as cliffs_delta
 from weft.evaluation.statistics.paired import cohens_d_z as cohens_d_z
 from weft.evaluation.statistics.paired import holm as holm
 from weft.evaluation.statistics.paired import paired_t as paired_t
 from weft.evaluation.statistics.paired import wilcoxon as wilcoxon
 from weft.evaluation.statistics.paired import win_tie_loss as win_tie_loss
 from weft.evaluation.statistics.profiles import PerformanceProfile as PerformanceProfile
-from weft.evaluation.statistics.profiles import ScoreProfile as ScoreProfile
 from weft.evaluation.statistics.profiles import performance_profile as performance_profile
-from weft.evaluation.statistics.profiles import score_profile as score_profile

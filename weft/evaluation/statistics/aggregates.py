@@ -1,13 +1,11 @@
-"""Aggregates with bootstrap intervals (Agarwal et al. 2021, "rliable"), over runs or over paired samples.
+"""Aggregates with bootstrap intervals (Agarwal et al. 2021, "rliable"), over paired samples.
 
-Scores of runs come as (runs, tasks), higher is better; runs are resampled within each task. Costs of
-paired samples come as (runs, samples, points), lower is better; samples are resampled whole.
+Costs come as (runs, samples, points), lower is better; samples are resampled whole.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,36 +18,15 @@ from weft.evaluation.statistics.intervals import crossed_interval
 from weft.evaluation.statistics.samples import (
     check_confidence,
     check_resamples,
-    column,
     numbers,
     refuse_not_positive,
-    run_matrix,
 )
 from weft.model.graph import Floats
 
 FEW = 10
-"""Below so many samples or runs, intervals of medians and the like are as wide as that of the mean."""
+"""Below this many samples or runs, intervals of medians and the like are as wide as that of the mean."""
 _TIE = 1e-9
 """Log-ratios up to this size count as none."""
-
-
-@dataclass(frozen=True)
-class Aggregates:
-    """Four summaries of a (runs, tasks) matrix of scores."""
-
-    mean: Interval
-    median: Interval
-    """Median over tasks of the mean over runs."""
-    iqm: Interval
-    """Mean of the middle half of all scores."""
-    optimality_gap: Interval
-    """By how much scores fall short of the target on average; lower is better."""
-
-    def __str__(self) -> str:
-        return (
-            f"interquartile mean {self.iqm}, mean {self.mean.value:.4g}, median {self.median.value:.4g}, "
-            f"optimality gap {self.optimality_gap.value:.4g}"
-        )
 
 
 @dataclass(frozen=True)
@@ -69,56 +46,6 @@ class PairedAggregates:
             f"interquartile mean {self.iqm_percent}, median {self.median_percent.value:.4g}, "
             f"below on {self.improvement_percent.value:.4g} %"
         )
-
-
-def interquartile_mean(values: npt.ArrayLike) -> float:
-    """Mean of what is left without the lowest and the highest quarter (counts rounded down)."""
-    return float(_middle_mean(column(values, "values", at_least=1)))
-
-
-def aggregate(
-    scores: npt.ArrayLike,
-    *,
-    target: float = 1.0,
-    confidence: float = 0.95,
-    seed: int = 0,
-    resamples: int = 9999,
-) -> Aggregates:
-    """Mean, median, interquartile mean and optimality gap of scores, with percentile intervals.
-
-    Parameters
-    ----------
-    target
-        The score that counts as solved; what lies above it does not lower the optimality gap.
-    """
-    matrix = run_matrix(scores, "scores")
-    level = check_confidence(confidence)
-    if not np.isfinite(target):
-        raise InputError(f"expected a finite number, got {target}", field="target")
-    rng = np.random.default_rng(seed)
-    found = [_summaries(drawn, target) for drawn in stratified(matrix, resamples, rng)]
-    intervals = _percentiles(_summaries(matrix[None], target)[0], np.concatenate(found), level)
-    return Aggregates(*intervals)
-
-
-def probability_of_improvement(
-    scores_a: npt.ArrayLike,
-    scores_b: npt.ArrayLike,
-    *,
-    confidence: float = 0.95,
-    seed: int = 0,
-    resamples: int = 9999,
-) -> Interval:
-    """Chance that a run of a scores higher than one of b on a random task; a tie counts half."""
-    first, second = run_matrix(scores_a, "scores_a"), run_matrix(scores_b, "scores_b")
-    level = check_confidence(confidence)
-    if first.shape[1] != second.shape[1]:
-        message = f"expected as many tasks as in scores_a ({first.shape[1]}), got {second.shape[1]}"
-        raise InputError(message, field="scores_b")
-    by_task = first.T[:, :, None], second.T[:, None, :]
-    better = (by_task[0] > by_task[1]) + 0.5 * (by_task[0] == by_task[1])  # (tasks, runs_a, runs_b)
-    found = _resampled_improvement(better, resamples, np.random.default_rng(seed))
-    return _percentiles(np.array([better.mean()]), found[:, None], level)[0]
 
 
 def paired_aggregates(
@@ -170,7 +97,7 @@ def _at_least_around(found: Interval, mean: Interval) -> Interval:
 
 
 def _at_least_wilson(found: Interval, n: int, level: float) -> Interval:
-    """Shares in percent; Wilson's score interval of so many samples is sound where all went one way."""
+    """Shares in percent; Wilson's score interval of this many samples is sound where all went one way."""
     z2 = t_quantile(1.0 - level, 1e6) ** 2 / n
     share = found.value / 100.0
     centre = (share + z2 / 2.0) / (1.0 + z2)
@@ -191,7 +118,7 @@ def _cubes(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _drawn_runs(logs: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """The mean over runs drawn anew, (count, num_samples, num_points); a single run is taken as it is."""
+    """The mean over resampled runs, (count, num_samples, num_points); a single run is taken as it is."""
     if len(logs) == 1:
         return logs
     shares = rng.multinomial(len(logs), np.full(len(logs), 1 / len(logs)), count) / len(logs)
@@ -209,39 +136,6 @@ def _paired_summaries(logs: Floats) -> Floats:
     below = (flat < 0.0).mean(axis=1) + 0.5 * (flat == 0.0).mean(axis=1)
     centres = np.stack([flat.mean(axis=1), np.median(flat, axis=1), _middle_mean(flat)], axis=1)
     return np.concatenate([100.0 * np.expm1(np.minimum(centres, 700.0)), 100.0 * below[:, None]], axis=1)
-
-
-def stratified(matrix: Floats, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """Batches of resampled matrices, (count, runs, tasks): runs drawn anew within every task."""
-    tasks = np.arange(matrix.shape[1])
-    for count in batches(check_resamples(resamples), matrix.size):
-        yield matrix[rng.integers(0, len(matrix), (count, *matrix.shape)), tasks]
-
-
-def _resampled_improvement(better: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    """Share of better pairs per resample, from how often each run was drawn."""
-    tasks, runs_a, runs_b = better.shape
-    found = []
-    for count in batches(check_resamples(resamples), tasks * (runs_a + runs_b)):
-        drawn_a = rng.multinomial(runs_a, np.full(runs_a, 1 / runs_a), (count, tasks))
-        drawn_b = rng.multinomial(runs_b, np.full(runs_b, 1 / runs_b), (count, tasks))
-        expected = np.einsum("bti,tij->btj", drawn_a, better)
-        found.append((expected * drawn_b).sum(axis=(1, 2)) / better.size)
-    return np.concatenate(found)
-
-
-def _summaries(drawn: Floats, target: float) -> Floats:
-    """Mean, median, interquartile mean and optimality gap of every matrix: (count, 4)."""
-    flat = drawn.reshape(len(drawn), -1)
-    return np.stack(
-        [
-            flat.mean(axis=1),
-            np.median(drawn.mean(axis=1), axis=1),
-            _middle_mean(flat),
-            target - np.minimum(flat, target).mean(axis=1),
-        ],
-        axis=1,
-    )
 
 
 def _middle_mean(values: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of one sample: percentile, and BCa (Efron and Tibshirani 1993, chapter 14)."""
+"""The BCa bootstrap interval of one sample (Efron and Tibshirani 1993, chapter 14)."""
 
 from __future__ import annotations
 
@@ -34,22 +34,6 @@ class Interval:
 def mean(values: Floats) -> Floats:
     """Mean over the last axis."""
     return np.asarray(values.mean(axis=-1))
-
-
-def percentile_interval(
-    values: npt.ArrayLike,
-    *,
-    statistic: Statistic = mean,
-    confidence: float = 0.95,
-    seed: int = 0,
-    resamples: int = 9999,
-) -> Interval:
-    """The interval between two quantiles of the statistic over resamples of the values."""
-    level = check_confidence(confidence)
-    sample = column(values, "values", at_least=2)
-    replicates = _replicates(sample, statistic, resamples, np.random.default_rng(seed))
-    low, high = np.quantile(replicates, [0.5 - 0.5 * level, 0.5 + 0.5 * level]).tolist()
-    return Interval(float(statistic(sample)), low, high, level)
 
 
 def bca_interval(

@@ -19,6 +19,7 @@ from weft.model.graph import Floats
 Verdict = Literal["better", "worse", "not distinguishable"]
 
 
+TOO_FEW = "the samples are too few for the paired tests"
 _DECIMALS = 12
 """Log-ratios are rounded to this many decimals, so that 9/10 and 18/20 tie."""
 
@@ -53,6 +54,18 @@ class Comparison:
         if max(self.t_p, self.wilcoxon_p) > level or self.low_percent <= 0.0 <= self.high_percent:
             return "not distinguishable"
         return "better" if self.percent < 0.0 else "worse"
+
+    @property
+    def is_short_of_samples(self) -> bool:
+        """Whether the interval leaves out 0, and yet the tests, corrected for all comparisons, say nothing."""
+        return self.verdict == "not distinguishable" and not self.low_percent <= 0.0 <= self.high_percent
+
+    @property
+    def doubt(self) -> str:
+        """Why nothing is distinguishable although all may have been won, as the end of a sentence; else empty."""
+        if self.verdict != "not distinguishable" or self.percent == 0.0:
+            return ""
+        return f" ({TOO_FEW})" if self.is_short_of_samples else " (the interval includes 0)"
 
     def summary(self, first: str = "a", second: str = "b") -> str:
         """The comparison in one line of words, with the names of the two schedulers."""
@@ -129,10 +142,10 @@ def compare_crossed(a: npt.ArrayLike, b: npt.ArrayLike, *, confidence: float = 0
     first, second = crossed(a, b)
     refuse_not_positive(first, "a")
     refuse_not_positive(second, "b")
+    if len(first) == len(second) == 1:
+        return compare_paired(first[0], second[0], confidence=confidence)
     logs = np.log(first), np.log(second)
     found = compare_paired(*(np.exp(one.mean(axis=0)) for one in logs), confidence=confidence)
-    if len(first) == len(second) == 1:
-        return found
     ends = crossed_interval(*logs, confidence=confidence)
     return replace(found, low_percent=_percent(ends.low), high_percent=_percent(ends.high))
 

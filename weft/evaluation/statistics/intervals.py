@@ -1,4 +1,4 @@
-"""Intervals of means that keep their word on few and skewed samples, at one level of sampling or two.
+"""Intervals of means that cover what they claim to on few and skewed samples, at one level of sampling or two.
 
 Student's t is right for normal values. Means of few skewed values miss too often, mostly on the side
 of the longer tail, and what a small sample shows of its skewness is too little. So the half-width of
@@ -23,7 +23,7 @@ from weft.evaluation.statistics.samples import check_confidence, column, crossed
 from weft.model.graph import Floats
 
 FEWEST = 5
-"""From so many values on skewness counts, and the allowance for small samples no longer grows below."""
+"""From this many values on, skewness counts, and the allowance for small samples no longer grows below."""
 _USUAL = 0.05
 """The error for which the allowance of small samples was chosen."""
 

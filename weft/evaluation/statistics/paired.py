@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from weft.errors import InputError
 from weft.evaluation.statistics.distributions import normal_two_sided, t_quantile, t_two_sided
-from weft.evaluation.statistics.samples import check_confidence, column, differences, numbers, pairs
+from weft.evaluation.statistics.samples import check_confidence, differences, numbers, pairs
 from weft.model.graph import Floats
 
 _EXACT_LIMIT = 50
@@ -184,14 +184,6 @@ def win_tie_loss(a: npt.ArrayLike, b: npt.ArrayLike, *, tolerance: float = 1e-9)
     wins = int(((first < second) & ~is_tie).sum())
     ties = int(is_tie.sum())
     return WinTieLoss(wins, ties, len(first) - wins - ties)
-
-
-def cliffs_delta(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
-    """P(a > b) - P(a < b) for independent draws from the two samples; between -1 and 1."""
-    first, second = column(a, "a", at_least=1), np.sort(column(b, "b", at_least=1))
-    below = np.searchsorted(second, first, side="left").sum()
-    above = len(first) * len(second) - np.searchsorted(second, first, side="right").sum()
-    return float(below - above) / (len(first) * len(second))
 
 
 def holm(p_values: npt.ArrayLike) -> Floats:

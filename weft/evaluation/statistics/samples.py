@@ -61,17 +61,6 @@ def differences(a: npt.ArrayLike, b: npt.ArrayLike, *, at_least: int) -> Floats:
     return found
 
 
-def run_matrix(scores: npt.ArrayLike, name: str) -> Floats:
-    """Scores as (runs, tasks) with at least two runs, without which no spread can be estimated."""
-    array = numbers(scores, name, ndim=2)
-    if array.shape[0] < 2 or array.shape[1] < 1:
-        raise InputError(
-            f"expected at least 2 runs (rows) and 1 task (column), got {array.shape[0]} x {array.shape[1]}",
-            field=name,
-        )
-    return array
-
-
 def crossed(own: npt.ArrayLike, other: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Two matrices (runs, seeds) over the same seeds, at least two of them."""
     first, second = numbers(own, "own", ndim=2), numbers(other, "other", ndim=2)

@@ -70,6 +70,8 @@ class Adaptation:
 def adaptations(found: Evaluation, progress: Progress | None = None) -> Iterator[Adaptation]:
     """One for every drifting stream of a sweep, whatever ``forget`` is; none where nothing drifts."""
     together: dict[str, list[Scenario]] = {}
+    if found.sweep is None:  # only what was run here is played again
+        return
     for cell in found.sweep.cells:
         if cell.settings.get("drift", "none") != "none":
             together.setdefault(_without_forget(cell), []).append(cell)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.evaluation.statistics import Interval, PairedAggregates, paired_aggregates, performance_profile
-from weft.evaluation.sweep.evaluation import Evaluation, problem_means
 from weft.model.graph import Floats
 
 WITHIN = (0.0, 1.0, 5.0, 10.0, 25.0)
@@ -56,14 +55,6 @@ def profile_shares(costs: Costs) -> dict[str, dict[str, float]]:
         name: {f"{p:g}": 100.0 * float((ratios[:, k] <= 1.0 + p / 100.0 + 1e-9).mean()) for p in WITHIN}
         for k, name in enumerate(costs)
     }
-
-
-def overall(found: Evaluation) -> tuple[Overall, ...]:
-    """The schedulers of an evaluation that broke no rule."""
-    means = problem_means(found.sweep, found.rows, found.metric)
-    cells = [cell.label for cell in found.sweep.cells]
-    costs = {name: np.stack([means[cell, name] for cell in cells], axis=1)[None] for name in found.lawful}
-    return overall_of(costs, found.baseline)
 
 
 def in_percent(found: Interval, decimals: int = 1, sign: str = "+") -> str:

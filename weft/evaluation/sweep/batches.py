@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.evaluation.sweep.queue_runs import Outcome, play
 from weft.model.graph import Floats, Ints
-from weft.scenarios import StreamCase
+from weft.scenarios import StreamProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Trace:
     finish: Floats  # (num_batches,)
 
 
-def record(scheduler: str, case: StreamCase, seed: int) -> tuple[Outcome, Trace]:
+def record(scheduler: str, case: StreamProblem, seed: int) -> tuple[Outcome, Trace]:
     """The workload of one seed under a dispatcher or a policy, with every batch."""
     outcome = play(scheduler, case, [seed])
     return outcome, _trace(outcome)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from weft.evaluation.sweep.store import Row
+
 
 @dataclass(frozen=True)
 class Breach:
@@ -20,11 +22,11 @@ class Breach:
         return f"broke a rule on {self.num_broken} of {self.num_checked}{rule}"
 
 
-def breaches_of(verdicts: Iterable[tuple[str, object, str | None]]) -> dict[str, Breach]:
-    """Scheduler -> its breach, from its rows as scheduler, whether valid, and the rule that was broken."""
+def breaches_of(rows: Iterable[Row]) -> dict[str, Breach]:
+    """Scheduler -> its breach, where it has one."""
     checked: dict[str, list[str | None]] = {}
-    for name, valid, fault in verdicts:
-        if valid is not None or fault is not None:
-            checked.setdefault(name, []).append(fault or "" if fault is not None or not valid else None)
+    for row in rows:
+        if row.valid is not None:
+            checked.setdefault(row.scheduler, []).append(None if row.valid else row.fault or "")
     broken = {name: [rule for rule in own if rule is not None] for name, own in checked.items()}
     return {name: Breach(len(own), len(checked[name]), own[0]) for name, own in broken.items() if own}

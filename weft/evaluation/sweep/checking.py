@@ -10,9 +10,9 @@ from weft.evaluation.sweep.store import Key
 from weft.model.schedule import Schedule
 
 SMALL = 2_000
-"""Schedules of at most so many rows are always checked, unless the check is off."""
+"""Schedules of at most this many rows are always checked, unless the check is off."""
 ONE_IN = 10
-"""Of the larger ones, one in so many is checked."""
+"""Of the larger ones, one in this many is checked."""
 _COLUMNS = ("task", "device", "start", "finish", "copy", "attempt", "batch", "outcome")
 
 

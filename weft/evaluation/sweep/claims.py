@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from weft.catalog import BASELINES, ENVELOPE, WAITING, chooser
-from weft.evaluation.statistics import Comparison, compare_paired, holm_family
-from weft.evaluation.sweep.evaluation import Evaluation, problem_means
+from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.kinds import QUEUES
 from weft.model.graph import Floats
 from weft.policies.learned import Learned
 
@@ -53,15 +54,7 @@ class Point:
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form."""
-        one = self.comparison
-        return {
-            "cell": self.cell,
-            "reference": self.reference,
-            "percent": one.percent,
-            "low_percent": one.low_percent,
-            "high_percent": one.high_percent,
-            "verdict": one.verdict,
-        }
+        return {"cell": self.cell, "reference": self.reference, **_figures(self.comparison)}
 
 
 @dataclass(frozen=True)
@@ -77,6 +70,8 @@ class Claim:
     """Over all cells: the geometric mean of the cells per seed."""
     setting: str = "the cells"
     """What differs between the points."""
+    num_runs: int = 1
+    """Training seeds that the scheduler stands for."""
     note: str = ""
 
     @property
@@ -87,8 +82,8 @@ class Claim:
     @property
     def text(self) -> str:
         """The claim in one sentence."""
-        name = shown_name(self.scheduler)
-        overall = self.overall.summary(name, self.reference)
+        name = in_words(self.scheduler, self.num_runs)
+        overall = f"{self.overall.summary(name, self.reference)}{self.overall.doubt}"
         if len(self.points) == 1:
             return f"{overall}{self.note}"
         percents = [point.comparison.percent for point in self.points]
@@ -104,10 +99,8 @@ class Claim:
             "about": self.about,
             "scheduler": self.scheduler,
             "reference": self.reference,
-            "percent": self.overall.percent,
-            "low_percent": self.overall.low_percent,
-            "high_percent": self.overall.high_percent,
-            "verdict": self.overall.verdict,
+            "num_runs": self.num_runs,
+            **_figures(self.overall),
             "better_cells_percent": 100.0 * self.num_better / len(self.points),
             "points": [point.to_dict() for point in self.points],
             "text": self.text,
@@ -115,12 +108,16 @@ class Claim:
 
 
 def claims(found: Evaluation) -> tuple[Claim, ...]:
-    """All that the rows of a stream of one problem allow to say of its learned policies; with two seeds or more."""
-    sweep = found.sweep
-    if not sweep.is_stream or sweep.is_job_stream or not sweep.has_seed_samples or sweep.num_samples < 2:
+    """All that the rows of a stream of one problem allow to say of its learned policies; with two seeds or more.
+
+    Policies of one folder, which differ in their training seed, are spoken of together.
+    """
+    if found.kind is not QUEUES or not found.has_seed_samples or len(found.units) < 2:
         return ()
-    table = Table(found)
-    learned = {name: one for name in found.lawful if isinstance(one := chooser(name), Learned)}
+    whole = found.grouped(found.members)
+    table, names = Table(whole), [name for name in whole.sound if name in whole.learned]
+    chosen = {name: chooser(whole.runs_of(name)[0]) for name in names}
+    learned = {name: one for name, one in chosen.items() if isinstance(one, Learned)}
     made = [table.claim(group.key, name, group) for group in table.groups for name in learned]
     for name, one in learned.items():
         made += [_specialist(table, name, one, other) for other in _generalists(name, one, learned)]
@@ -155,19 +152,17 @@ class Table:
     """The metric of every scheduler in every cell by seed, and comparisons with references."""
 
     def __init__(self, found: Evaluation) -> None:
-        self.cells = [cell.label for cell in found.sweep.cells]
-        self._names = found.lawful
-        self._setting = found.sweep.varied or "the cells"
-        self._means = problem_means(found.sweep, found.rows, found.metric)
+        self.cells = [cell.label for cell in found.cells]
+        self._found = found
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Groups whose rules all took part, and kept the rules of the game."""
-        return tuple(group for group in GROUPS if all(name in self._names for name in group.members))
+        return tuple(group for group in GROUPS if all(name in self._found.sound for name in group.members))
 
     def values(self, cell: str, name: str) -> Floats:
-        """(num_seeds,) the metric, in the order of the seeds."""
-        return self._means[cell, name]
+        """(num_runs, num_seeds) the metric, in the order of the seeds."""
+        return self._found.by_run(self._found.metric, cell, name)
 
     def reference(self, cell: str, against: Group | str) -> str:
         """The best rule of a group in a cell, or the scheduler itself."""
@@ -179,21 +174,23 @@ class Table:
         """One scheduler against a reference, cell by cell; verdicts are corrected for their number."""
         rivals = [self.reference(cell, against) for cell in self.cells]
         pairs = zip(self.cells, rivals, strict=True)
-        found = [compare_paired(self.values(cell, name), self.values(cell, rival)) for cell, rival in pairs]
+        found = [compare_crossed(self.values(cell, name), self.values(cell, rival)) for cell, rival in pairs]
         zipped = zip(self.cells, rivals, holm_family(found), strict=True)
         return tuple(Point(cell, rival, comparison) for cell, rival, comparison in zipped)
 
     def claim(self, about: str, name: str, against: Group | str) -> Claim:
         """One scheduler against a reference over all cells."""
         rivals = [self.reference(cell, against) for cell in self.cells]
-        overall = compare_paired(self._mean_over_cells([name] * len(rivals)), self._mean_over_cells(rivals))
-        title = shown_name(against) if isinstance(against, str) else against.title
-        return Claim(about, name, title, self.points(name, against), overall, self._setting)
+        overall = compare_crossed(self._mean_over_cells([name] * len(rivals)), self._mean_over_cells(rivals))
+        runs = self._found.runs_of
+        title = in_words(against, len(runs(against))) if isinstance(against, str) else against.title
+        setting = self._found.setting or "the cells"
+        return Claim(about, name, title, self.points(name, against), overall, setting, len(runs(name)))
 
     def _mean_over_cells(self, names: Sequence[str]) -> Floats:
-        """(num_seeds,) geometric mean over the cells, each with its own scheduler."""
+        """(num_runs, num_seeds) geometric mean over the cells, each with its own scheduler."""
         pairs = zip(self.cells, names, strict=True)
-        logs = np.log([self.values(cell, name) for cell, name in pairs])  # (num_cells, num_seeds)
+        logs = np.log([self.values(cell, name) for cell, name in pairs])  # (num_cells, num_runs, num_seeds)
         return np.asarray(np.exp(logs.mean(axis=0)), dtype=np.float64)
 
 
@@ -201,6 +198,15 @@ def shown_name(name: str) -> str:
     """A scheduler's name as people read it: of a file its last part, of one of several seeds its folder too."""
     path = Path(name)
     return "/".join(path.parts[-2:]) if path.name.startswith("seed-") else path.name if "/" in name else name
+
+
+def in_words(name: str, num_runs: int) -> str:
+    """The same, with the number of training seeds it stands for."""
+    return f"{shown_name(name)} ({num_runs} training seeds)" if num_runs > 1 else shown_name(name)
+
+
+def _figures(found: Comparison) -> dict[str, object]:
+    return {name: getattr(found, name) for name in ("percent", "low_percent", "high_percent", "verdict")}
 
 
 def _signed(percent: float) -> str:

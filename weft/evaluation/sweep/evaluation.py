@@ -1,49 +1,55 @@
-"""From a question to an answer: run a sweep, sum it up, compare each scheduler with a baseline.
+"""What rows say: means, comparisons with a baseline, ratios, groups; of a sweep that ran, a folder or documents.
 
 Problems are what is sampled, so the values of one problem are averaged over its seeds first;
-means, intervals and tests are over problems.
+means, intervals and tests are over problems. In a stream of one problem every seed is a workload, and
+so a sample of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.errors import InputError
-from weft.evaluation.statistics import Comparison, compare_paired, holm_family, mean_interval
-from weft.evaluation.sweep.breaches import Breach, breaches_of
+from weft.evaluation.statistics import (
+    Comparison,
+    compare_crossed,
+    crossed_interval,
+    holm_family,
+    mean_interval,
+)
+from weft.evaluation.sweep.aggregates import Overall, overall_of
+from weft.evaluation.sweep.breaches import Breach
+from weft.evaluation.sweep.config_form import Asked, Cell
 from weft.evaluation.sweep.envelope import Envelope, envelopes
-from weft.evaluation.sweep.runner import Progress, Sweep, run
-from weft.evaluation.sweep.store import Key, Row, open_sweep
+from weft.evaluation.sweep.metrics import metric as metric_of
+from weft.evaluation.sweep.pairing import Pairs, Sample
+from weft.evaluation.sweep.store import Key, Row
 from weft.io.verb_documents import document
+from weft.kinds import PROBLEMS, QUEUES, Kind
 from weft.model.graph import Floats
-from weft.scenarios.settings import did_you_mean
 
 if TYPE_CHECKING:
+    from weft.evaluation.sweep.claims import Claim
+    from weft.evaluation.sweep.runner import Sweep
     from weft.evaluation.sweep.training_seeds import GroupResult
 
-METRICS = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "copies")
-"""Metrics that are summed up."""
-STREAM_METRICS = ("mean_jct", "p99_jct", "utilisation", "batch_fill", "makespan", "expired")
-"""The same for streams of jobs."""
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One metric of one scheduler in one cell, over problems."""
+    """One metric of one scheduler in one cell, over samples."""
 
     cell: str
     scheduler: str
     metric: str
     mean: float
     se: float | None
-    """Standard error; None with a single problem."""
+    """Standard error; None with a single sample."""
     low: float | None
     high: float | None
     """Ends of the 95 % interval of the mean."""
@@ -65,34 +71,246 @@ class Against:
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form."""
-        head = {
-            "cell": self.cell,
-            "scheduler": self.scheduler,
-            "baseline": self.baseline,
-            "metric": self.metric,
-        }
+        head = {name: value for name, value in vars(self).items() if name != "comparison"}
         return head | self.comparison.to_dict() | {"text": str(self)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
-    """All rows of a sweep and what follows from them."""
+    """Schedulers on the same samples, cell by cell, and what follows from their rows."""
 
-    sweep: Sweep
+    title: str
+    """Name of the scenario; of a document its file or set."""
+    source: str
+    """Folder or file; empty where rows were kept nowhere."""
     metric: str
+    """The cost that decides; lower is better."""
     baseline: str
+    schedulers: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    """Those of which every scheduler has a sample."""
     rows: tuple[Row, ...]
-    """By cell, problem, scheduler and seed, in the order asked for."""
-    seconds: Mapping[Key, float]
-    summary: tuple[Summary, ...]
-    comparisons: tuple[Against, ...]
-    rows_hash: str
-    envelopes: tuple[Envelope, ...] = ()
-    """Every scheduler against the best rule of each problem, where streams of many problems are run."""
+    """All rows, paired or not."""
+    pairs: Pairs
+    breaches: Mapping[str, Breach]
+    """Schedulers whose schedules broke a rule, in any cell: none of them is best or compared."""
+    unit: str = ""
+    """Of times; empty where it is not known."""
+    kind: Kind = PROBLEMS
+    """What the schedulers acted on."""
+    has_seed_samples: bool = False
+    """Whether samples differ in their seed alone."""
+    learned: tuple[str, ...] = ()
+    """Schedulers that are policies."""
+    asked: Asked | None = None
+    """What the sweep was asked; None where instances cannot be made again."""
+    runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Scheduler -> the training runs it is the mean of, where it stands for several."""
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Folder of runs that was asked for -> its policies, which differ in their training seed."""
+    seconds: Mapping[Key, float] = field(default_factory=dict)
     fallbacks: Mapping[str, int] = field(default_factory=dict)
     """Policy -> decisions beyond its training, which a rule made; only where there are any."""
-    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Folder of runs -> its policies, which differ in their training seed."""
+    rows_hash: str = ""
+    sweep: Sweep | None = None
+    """What was run, where it was run here."""
+
+    # -- who and where ------------------------------------------------------------------------------
+
+    @property
+    def sound(self) -> tuple[str, ...]:
+        """Schedulers that broke no rule."""
+        return tuple(name for name in self.schedulers if name not in self.breaches)
+
+    @property
+    def ranked(self) -> tuple[str, ...]:
+        """Schedulers that broke no rule; everybody where all did."""
+        return self.sound or self.schedulers
+
+    @property
+    def faults(self) -> tuple[Row, ...]:
+        """Rows whose schedule breaks a rule."""
+        return tuple(row for row in self.rows if row.valid is False)
+
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario; of a document its title."""
+        return self.title if self.asked is None else self.asked.name
+
+    @property
+    def generator(self) -> str:
+        """What made the problems; empty of documents."""
+        return "" if self.asked is None else self.asked.generator
+
+    @property
+    def samples(self) -> Mapping[str, tuple[Sample, ...]]:
+        """Label of a cell -> its samples."""
+        return self.pairs.samples
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What is summed up: all that rows have."""
+        return self.pairs.metrics
+
+    @property
+    def num_expected(self) -> int:
+        """Rows of the whole sweep, whether or not they are there."""
+        return len(self.rows) if self.asked is None else self.asked.num_rows
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of all cells, those they share counted in each."""
+        return sum(len(self.samples[cell.label]) for cell in self.cells)
+
+    @cached_property
+    def units(self) -> tuple[Sample, ...]:
+        """Samples that every cell has: what statistics over all cells are over."""
+        others = [set(self.samples[cell.label]) for cell in self.cells[1:]]
+        first = self.samples[self.cells[0].label]
+        return tuple(sample for sample in first if all(sample in own for own in others))
+
+    @cached_property
+    def varied(self) -> tuple[str, ...]:
+        """Settings that differ between cells."""
+        first = self.cells[0].settings
+        return tuple(
+            key for key, value in first.items() if any(cell.settings.get(key) != value for cell in self.cells)
+        )
+
+    @cached_property
+    def setting(self) -> str:
+        """The one numeric setting that differs between cells; empty where none or several do."""
+        values = [cell.settings[self.varied[0]] for cell in self.cells] if len(self.varied) == 1 else [""]
+        return self.varied[0] if all(isinstance(value, int | float) for value in values) else ""
+
+    @cached_property
+    def fixed(self) -> dict[str, object]:
+        """Settings that are the same in every cell."""
+        return {key: value for key, value in self.cells[0].settings.items() if key not in self.varied}
+
+    def shown(self, scheduler: str) -> str:
+        """A short name: of a path its last part, or as many parts as tell it from the others."""
+        for parts in range(1, 8):
+            if [_tail(name, parts) for name in self.schedulers].count(_tail(scheduler, parts)) == 1:
+                return _tail(scheduler, parts)
+        return scheduler
+
+    def runs_of(self, scheduler: str) -> tuple[str, ...]:
+        """The training runs a scheduler stands for, or itself."""
+        return self.runs.get(scheduler, (scheduler,))
+
+    def grouped(self, runs: Mapping[str, tuple[str, ...]]) -> Evaluation:
+        """The same with the runs of every group as one scheduler, their mean; a run that broke a rule breaks it for all."""
+        group = {name: own for own, names in runs.items() for name in names}
+        schedulers, learned = (
+            tuple(dict.fromkeys(group.get(name, name) for name in names))
+            for names in (self.schedulers, self.learned)
+        )
+        breaches = {group.get(name, name): breach for name, breach in self.breaches.items()}
+        return replace(self, schedulers=schedulers, learned=learned, breaches=breaches, runs=runs)
+
+    # -- figures ------------------------------------------------------------------------------------
+
+    def by_run(self, metric: str, cell: str, scheduler: str) -> Floats:
+        """One metric of every run on every sample: (num_runs, num_samples)."""
+        return np.stack([self.pairs.values[metric, cell, name] for name in self.runs_of(scheduler)])
+
+    def values(self, metric: str, cell: str, scheduler: str) -> Floats:
+        """One metric on every sample, the mean over runs."""
+        return np.asarray(self.by_run(metric, cell, scheduler).mean(axis=0))
+
+    def costs(self, cell: str, scheduler: str) -> Floats:
+        """The deciding metric, one value per sample."""
+        return self.values(self.metric, cell, scheduler)
+
+    def pooled(self, scheduler: str) -> Floats:
+        """Costs of one scheduler on all samples of all cells; cells share samples, so they are not independent."""
+        return np.concatenate([self.costs(cell.label, scheduler) for cell in self.cells])
+
+    def shared(self, scheduler: str) -> Floats:
+        """Costs on the samples that all cells have: (num_runs, num_units, num_cells)."""
+        columns = []
+        for cell in self.cells:
+            places = {sample: k for k, sample in enumerate(self.samples[cell.label])}
+            own = [places[sample] for sample in self.units]
+            columns.append(self.by_run(self.metric, cell.label, scheduler)[:, own])
+        return np.stack(columns, axis=2)
+
+    def over_cells(self, scheduler: str) -> Floats:
+        """The geometric mean over the cells, of every sample that all of them have: (num_runs, num_units)."""
+        return np.asarray(np.exp(np.log(self.shared(scheduler)).mean(axis=2)), dtype=np.float64)
+
+    def sum_up(self, metric: str, cell: str, scheduler: str) -> Summary:
+        """Mean, standard error and interval of one metric, over samples and training runs."""
+        values = self.by_run(metric, cell, scheduler)
+        found = summary_of(cell, scheduler, metric, self.values(metric, cell, scheduler))
+        if len(values) == 1 or found.low is None or not np.isfinite(values).all():
+            return found
+        ends = crossed_interval(values, np.zeros((1, values.shape[1])))
+        return replace(found, low=ends.low, high=ends.high)
+
+    @cached_property
+    def summary(self) -> tuple[Summary, ...]:
+        """Every metric of every scheduler in every cell."""
+        places = [(cell.label, name) for cell in self.cells for name in self.schedulers]
+        return tuple(self.sum_up(metric, *place) for place in places for metric in self.metrics)
+
+    @property
+    def has_too_few_samples(self) -> bool:
+        """Whether an interval of the deciding metric, which is never below 0, reaches below it."""
+        places = [(cell.label, name) for cell in self.cells for name in self.schedulers]
+        return any((self.sum_up(self.metric, *place).low or 0.0) < 0.0 for place in places)
+
+    def seconds_of(self, cell: str, scheduler: str) -> float:
+        """Median planning time."""
+        times = [self.seconds[row.key] for row in self.rows if (row.cell, row.scheduler) == (cell, scheduler)]
+        return float(np.median(times))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], list[Row]]:
+        found: dict[tuple[str, str], list[Row]] = {}
+        for row in self.pairs.rows:
+            found.setdefault((row.cell, row.scheduler), []).append(row)
+        return found
+
+    def rows_of(self, cell: str, scheduler: str) -> list[Row]:
+        """Rows of one scheduler in one cell that every other one has too, by problem and seed."""
+        return [row for name in self.runs_of(scheduler) for row in self._by_place.get((cell, name), [])]
+
+    # -- what follows -------------------------------------------------------------------------------
+
+    @cached_property
+    def against(self) -> dict[tuple[str, str], Comparison]:
+        """Cell, scheduler -> its comparison with the baseline, corrected for all of them (Holm).
+
+        Only of schedulers that broke no rule, none if the baseline did; none with a single sample.
+        """
+        others = [name for name in self.sound if name != self.baseline] if self.baseline in self.sound else []
+        cells = [cell.label for cell in self.cells if len(self.samples[cell.label]) >= 2]
+        places = [(cell, name) for cell in cells for name in others]
+        found = [
+            compare_crossed(*(self.by_run(self.metric, cell, one) for one in (name, self.baseline)))
+            for cell, name in places
+        ]
+        return dict(zip(places, holm_family(found), strict=True))
+
+    @property
+    def comparisons(self) -> tuple[Against, ...]:
+        """The same, each with its names."""
+        return tuple(
+            Against(cell, name, self.baseline, self.metric, one) for (cell, name), one in self.against.items()
+        )
+
+    @cached_property
+    def envelopes(self) -> tuple[Envelope, ...]:
+        """Every scheduler against the best rule of each problem, where streams of many problems are run."""
+        if self.kind is not QUEUES or self.has_seed_samples:
+            return ()
+        return tuple(
+            one
+            for cell in self.cells
+            for one in envelopes(cell.label, [(name, self.costs(cell.label, name)) for name in self.sound])
+        )
 
     @cached_property
     def groups(self) -> tuple[GroupResult, ...]:
@@ -102,139 +320,42 @@ class Evaluation:
         return group_results(self, self.members)
 
     @cached_property
-    def breaches(self) -> Mapping[str, Breach]:
-        """Schedulers whose schedules broke a rule, in any cell: none of them is best or compared."""
-        return breaches_of((row.scheduler, row.valid, row.fault) for row in self.rows)
+    def aggregates(self) -> tuple[Overall, ...]:
+        """Typical differences over all samples and points, of the schedulers that broke no rule."""
+        return overall_of({name: self.shared(name) for name in self.sound}, self.baseline)
 
-    @property
-    def lawful(self) -> tuple[str, ...]:
-        """Schedulers that broke no rule."""
-        return _lawful(self.sweep, self.rows)
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """What the rows of a stream say about learned policies."""
+        from weft.evaluation.sweep.claims import claims
 
-    @property
-    def faults(self) -> tuple[Row, ...]:
-        """Rows whose schedule breaks a rule."""
-        return tuple(row for row in self.rows if row.valid is False)
-
-    def seconds_of(self, cell: str, scheduler: str) -> float:
-        """Median planning time."""
-        times = [self.seconds[row.key] for row in self.rows if (row.cell, row.scheduler) == (cell, scheduler)]
-        return float(np.median(times))
+        return claims(self)
 
     def __str__(self) -> str:
-        name = self.sweep.cells[0].name
         means = [one for one in self.summary if one.metric == self.metric]
-        lines = [f"{one.cell or name}: {one.scheduler} {one.mean:.4f}" for one in means]
+        lines = [f"{one.cell or self.title}: {one.scheduler} {one.mean:.4f}" for one in means]
         return "\n".join([*lines, *map(str, self.envelopes), *map(str, self.groups)])
 
     def to_dict(self) -> dict[str, object]:
         """The document of ``weft evaluate --json``."""
-        from weft.evaluation.sweep.aggregates import overall
-        from weft.evaluation.sweep.claims import claims
-
         own = {
-            "scenario": self.sweep.cells[0].name,
+            "scenario": self.scenario,
             "metric": self.metric,
+            "metrics": [asdict(metric_of(name)) for name in self.metrics],
             "baseline": self.baseline,
-            "cells": [{"cell": cell.label, "settings": dict(cell.values)} for cell in self.sweep.cells],
-            "rows": [row.to_dict() | {"seconds": self.seconds[row.key]} for row in self.rows],
+            "cells": [{"cell": cell.label, "settings": dict(cell.settings)} for cell in self.cells],
+            "rows": [row.to_dict() | {"seconds": self.seconds.get(row.key)} for row in self.rows],
             "summary": [asdict(one) for one in self.summary],
             "comparisons": [one.to_dict() for one in self.comparisons],
-            "claims": [one.to_dict() for one in claims(self)],
+            "claims": [one.to_dict() for one in self.claims],
             "envelopes": [asdict(one) for one in self.envelopes],
-            "aggregates": [asdict(one) for one in overall(self)],
+            "aggregates": [asdict(one) for one in self.aggregates],
             "fallbacks": dict(self.fallbacks),
             "breaches": {name: asdict(one) for name, one in self.breaches.items()},
             "rows_hash": self.rows_hash,
             "groups": [asdict(one) for one in self.groups],
         }
-        return document("evaluate", self.sweep.seeds[0], own)
-
-
-def evaluate(
-    sweep: Sweep,
-    *,
-    baseline: str | None = None,
-    out: str | Path | None = None,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Run what is left of a sweep and sum up all of it.
-
-    Parameters
-    ----------
-    baseline
-        Whom the others are compared with; by default the scenario's, if it takes part.
-    out
-        Folder in which the rows are kept, and found again if the sweep was stopped.
-    """
-    chosen = choose_baseline(sweep, baseline)
-    with open_sweep(out, sweep.config) as store:
-        store.keep_baseline(chosen)
-        run(sweep, store, workers=workers, progress=progress)
-        rows, seconds, rows_hash = store.rows(), store.seconds(), store.rows_hash()
-        fallbacks = store.fallbacks()
-    metric = sweep.cells[0].metric
-    return Evaluation(
-        sweep,
-        metric,
-        chosen,
-        _in_order(sweep, rows),
-        seconds,
-        summarise(sweep, rows),
-        compare(sweep, rows, metric, chosen),
-        rows_hash,
-        _envelopes(sweep, rows, metric),
-        _by_scheduler(fallbacks),
-    )
-
-
-def _by_scheduler(fallbacks: Mapping[Key, int]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for (_, _, _, name), number in fallbacks.items():
-        found[name] = found.get(name, 0) + number
-    return found
-
-
-def _envelopes(sweep: Sweep, rows: Sequence[Row], metric: str) -> tuple[Envelope, ...]:
-    if not sweep.is_stream or sweep.has_seed_samples:
-        return ()
-    means, names = problem_means(sweep, rows, metric), _lawful(sweep, rows)
-    return tuple(
-        one
-        for cell in sweep.cells
-        for one in envelopes(cell.label, [(name, means[cell.label, name]) for name in names])
-    )
-
-
-def _lawful(sweep: Sweep, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Schedulers whose schedules broke no rule in any cell."""
-    broken = breaches_of((row.scheduler, row.valid, row.fault) for row in rows)
-    return tuple(name for name in sweep.schedulers if name not in broken)
-
-
-def choose_baseline(sweep: Sweep, wanted: str | None) -> str:
-    """The baseline asked for, else the scenario's, else the first scheduler."""
-    if wanted is not None:
-        if wanted not in sweep.schedulers:
-            names = ", ".join(sweep.schedulers)
-            hint = did_you_mean(wanted, sweep.schedulers)
-            raise InputError(f"expected one of {names}, got {wanted!r}{hint}", field="baseline")
-        return wanted
-    usual = sweep.cells[0].baseline
-    return usual if usual in sweep.schedulers else sweep.schedulers[0]
-
-
-def summarise(sweep: Sweep, rows: Sequence[Row]) -> tuple[Summary, ...]:
-    """Mean, standard error and interval of every metric, per cell and scheduler."""
-    found = []
-    for metric in STREAM_METRICS if sweep.is_stream else METRICS:
-        means = problem_means(sweep, rows, metric)
-        for (cell, scheduler), values in means.items():
-            found.append(summary_of(cell, scheduler, metric, values))
-    places = {name: i for i, name in enumerate(sweep.schedulers)}
-    cells = {cell.label: i for i, cell in enumerate(sweep.cells)}
-    return tuple(sorted(found, key=lambda one: (cells[one.cell], places[one.scheduler])))
+        return document("evaluate", None if self.asked is None else self.asked.seeds[0], own)
 
 
 def summary_of(cell: str, scheduler: str, metric: str, values: Floats) -> Summary:
@@ -249,45 +370,5 @@ def summary_of(cell: str, scheduler: str, metric: str, values: Floats) -> Summar
     return Summary(cell, scheduler, metric, mean, se, found.low, found.high)
 
 
-def problem_means(sweep: Sweep, rows: Sequence[Row], metric: str) -> dict[tuple[str, str], Floats]:
-    """Per cell and scheduler the metric of every problem, averaged over seeds; problems in one order.
-
-    In a stream of one problem every seed is a workload, and so a sample of its own.
-    """
-    values: dict[tuple[str, str], dict[tuple[str, int], list[float]]] = {
-        (cell.label, scheduler): {} for cell in sweep.cells for scheduler in sweep.schedulers
-    }
-    for row in rows:
-        sample = (row.problem, row.seed if sweep.has_seed_samples else 0)
-        values[row.cell, row.scheduler].setdefault(sample, []).append(float(getattr(row, metric)))
-    return {
-        key: np.array([np.mean(by_problem[name]) for name in sorted(by_problem)], dtype=np.float64)
-        for key, by_problem in values.items()
-    }
-
-
-def compare(sweep: Sweep, rows: Sequence[Row], metric: str, baseline: str) -> tuple[Against, ...]:
-    """Every other scheduler against the baseline, cell by cell; none with a single sample.
-
-    Those that broke a rule are left out; if the baseline did, there is nobody to compare with.
-    """
-    lawful = _lawful(sweep, rows)
-    if sweep.num_samples < 2 or len(lawful) < 2 or baseline not in lawful:
-        return ()
-    means = problem_means(sweep, rows, metric)
-    pairs = [(cell.label, name) for cell in sweep.cells for name in lawful if name != baseline]
-    found = [compare_paired(means[cell, name], means[cell, baseline]) for cell, name in pairs]
-    return tuple(
-        Against(cell, name, baseline, metric, comparison)
-        for (cell, name), comparison in zip(pairs, holm_family(found), strict=True)
-    )
-
-
-def _in_order(sweep: Sweep, rows: Sequence[Row]) -> tuple[Row, ...]:
-    places = {
-        (cell.label, cell.problem_name(sweep.split, index)): (i, index)
-        for i, cell in enumerate(sweep.cells)
-        for index in range(sweep.num_problems)
-    }
-    turns = {name: i for i, name in enumerate(sweep.schedulers)}
-    return tuple(sorted(rows, key=lambda r: (places[r.cell, r.problem], turns[r.scheduler], r.seed)))
+def _tail(name: str, parts: int) -> str:
+    return "/".join(name.split("/")[-parts:])

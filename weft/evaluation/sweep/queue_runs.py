@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,16 +21,17 @@ from weft.errors import UnsupportedError
 from weft.evaluation.sweep.checking import SMALL
 from weft.evaluation.sweep.store import Measured, Row
 from weft.evaluation.sweep.stream_bounds import least_job_times, taken_edges
+from weft.evaluation.sweep.unit import Unit
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.model.stream_oracle import validate_stream
 from weft.model.stream_record import StreamRecord
 from weft.model.validate import validate
 from weft.policies.guard import Guard, safe_dispatcher
 from weft.policies.learned import Floats32, Learned, Policy
-from weft.scenarios import scenario
+from weft.scenarios import Scenario, scenario
 from weft.schedulers.dispatchers.queues import Dispatcher, act_all, begin_all, observe_all, refuse_stream
 from weft.sim.jit import announce
 from weft.sim.queues.drift import write_all_drifts
@@ -41,11 +41,8 @@ from weft.sim.queues.layout import compile_stream, edge_probabilities, new_state
 from weft.sim.queues.observation import num_features
 from weft.sim.queues.rules import choose_all, run_episodes
 
-if TYPE_CHECKING:
-    from weft.evaluation.sweep.runner import Unit
-
 FIRST_ROOM = 1024
-"""Room for so many jobs at once; four times as much whenever that is too little."""
+"""Room for this many jobs at once; four times as much whenever that is too little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,20 +260,30 @@ def _placed(cluster: Cluster, state: State) -> tuple[Ints, Ints, Floats, Floats]
     return device, np.where(has_run, batch, -1), state.task_start, state.task_finish
 
 
-def measure_stream(unit: Unit) -> list[Measured]:
-    """Run one scheduler on all seeds of a unit at once."""
-    chosen = unit.scenario
-    name = chosen.problem_name(unit.split, unit.index)
-    case = chosen.stream(unit.split, unit.index)
-    seeds = [workload_seed(chosen.recipe.seed, name, seed) for seed in unit.seeds]
-    warm(unit.scheduler)
-    started = time.perf_counter()
-    found = play(unit.scheduler, case, seeds)
-    seconds = (time.perf_counter() - started) / len(seeds)
-    return [Measured(_row(unit, name, found, k), seconds, int(found.fallbacks[k])) for k in range(len(seeds))]
+class QueueRuns:
+    """Dispatchers and policies on queues by kind: all seeds of a unit at once."""
+
+    def measure(self, unit: Unit) -> list[Measured]:
+        chosen = unit.scenario
+        case = chosen.stream(unit.split, unit.index)
+        seeds = [workload_seed(chosen.recipe.seed, unit.problem_name, seed) for seed in unit.seeds]
+        warm(unit.scheduler)
+        started = time.perf_counter()
+        found = play(unit.scheduler, case, seeds)
+        seconds = (time.perf_counter() - started) / len(seeds)
+        return [
+            Measured(_row(unit, unit.problem_name, found, k), seconds, int(found.fallbacks[k]))
+            for k in range(len(seeds))
+        ]
+
+    def warm(self, scheduler: str) -> None:
+        warm(scheduler)
+
+    def inputs(self, scenario: Scenario, schedulers: Sequence[str]) -> dict[str, object]:
+        return {"graph": scenario.recipe.graph, "policies": policy_hashes(schedulers)}
 
 
-def play(scheduler: str, case: StreamCase, seeds: Sequence[int], *, records: bool = False) -> Outcome:
+def play(scheduler: str, case: StreamProblem, seeds: Sequence[int], *, records: bool = False) -> Outcome:
     """The streams of these workload seeds under a dispatcher or a policy; see :func:`run_policy`."""
     chosen = chooser(scheduler)
     if isinstance(chosen, Dispatcher):
@@ -314,20 +321,22 @@ def _row(unit: Unit, problem: str, found: Outcome, k: int) -> Row:
         problem=problem,
         seed=unit.seeds[k],
         scheduler=unit.scheduler,
-        makespan=float(found.makespan[k]),
-        slr=None,
-        speedup=None,
-        utilisation=float(found.utilisation[k]),
-        mean_jct=mean,
-        gap_percent=100.0 * (mean / bound - 1.0) if bound > 0 else None,
-        lower_bound=bound,
-        copies=0,
+        metrics={
+            "mean_jct": mean,
+            "p99_jct": float(found.p99_jct[k]),
+            "utilisation": float(found.utilisation[k]),
+            "batch_fill": float(found.batch_fill[k]),
+            "makespan": float(found.makespan[k]),
+            "expired": int(found.expired[k]),
+        },
         valid=None if unit.check == "none" else fault is None,
         fault=fault,
         trace=found.trace(k),
-        p99_jct=float(found.p99_jct[k]),
-        batch_fill=float(found.batch_fill[k]),
-        expired=int(found.expired[k]),
+        more={
+            "gap_percent": 100.0 * (mean / bound - 1.0) if bound > 0 else None,
+            "lower_bound": bound,
+            "copies": 0,
+        },
         devices=_devices(found, k),
     )
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from weft import scenarios
+from weft import catalog, plugins, scenarios
 from weft.errors import InputError
-from weft.evaluation.sweep import evaluation
+from weft.evaluation import comparing
+from weft.evaluation.sweep import answers
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Progress, Sweep
 from weft.evaluation.sweep.training_seeds import expand
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
-from weft.plugins import is_code
+from weft.kinds import PROBLEMS
 from weft.scenarios import Scenario
+from weft.scenarios.generators import DISPATCH
 from weft.scenarios.recipes import is_recipe
+from weft.schedulers.base import Decides
 
+Scheduler = comparing.Scheduler | Decides | type[Decides]
+"""Name of a scheduler, or an object (or class) that plans or decides."""
 Asked = str | Path | Scenario | Sequence[str | Path] | Sequence[Scenario]
 """A scenario by its name, recipe file or itself, the cells of one, or workflow and problem files."""
 
 
 def evaluate(
     what: Asked,
-    schedulers: Sequence[str] = (),
+    schedulers: Sequence[Scheduler] = (),
     *,
     settings: Mapping[str, object] | None = None,
     cluster: str | None = None,
@@ -45,7 +49,8 @@ def evaluate(
     what
         A scenario by its name, recipe file or itself, or workflow and problem files.
     schedulers
-        Names, runs, and folders of runs that differ in their seed; none: those of the scenario.
+        Names, runs, folders of runs that differ in their seed, and objects that plan or decide; none: those
+        of the scenario.
     settings
         Of the scenario; a list or ``from:to:step`` sweeps one.
     problems
@@ -59,17 +64,36 @@ def evaluate(
     out
         Folder in which the rows are kept, and found again if the sweep was stopped.
     workers
-        Number of processes.
+        Number of processes; one where a scheduler is an object.
     progress
         Called with the number of rows done and of all rows.
     """
-    cells = cells_of(what, settings, cluster)
-    names, members = expand(tuple(schedulers) or cells[0].schedulers)
+    cells = dispatched_if_asked(cells_of(what, settings, cluster), schedulers)
+    names, members = expand(_named(schedulers, workers) or cells[0].schedulers)
     count = _count(cells, split) if problems is None else problems
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     sweep = Sweep(cells, names, count, numbers, split, effort, check)
-    found = evaluation.evaluate(sweep, baseline=baseline, out=out, workers=workers, progress=progress)
-    return replace(found, members=members)
+    return answers.evaluate(
+        sweep, baseline=baseline, out=out, workers=workers, progress=progress, members=members
+    )
+
+
+def _named(schedulers: Sequence[Scheduler], workers: int) -> tuple[str, ...]:
+    """The names of schedulers; objects are kept under theirs."""
+    objects = [one for one in schedulers if not isinstance(one, str)]
+    if objects and workers > 1:
+        raise InputError(f"expected 1 with schedulers that are objects, got {workers}", field="workers")
+    names = tuple(one if isinstance(one, str) else _kept(one) for one in schedulers)
+    twins = [name for name in names if names.count(name) > 1]
+    if objects and twins:
+        raise InputError(
+            f"expected schedulers of different names, got {twins[0]!r} twice", field="schedulers"
+        )
+    return names
+
+
+def _kept(scheduler: Scheduler) -> str:
+    return plugins.keep(plugins.SCHEDULERS, scheduler, catalog.builtin_names(), "scheduler")
 
 
 def cells_of(
@@ -91,8 +115,23 @@ def cells_of(
     return scenarios.file_scenarios(names, settings, cluster)
 
 
+def dispatched_if_asked(cells: Sequence[Scenario], schedulers: Sequence[Scheduler]) -> tuple[Scenario, ...]:
+    """Files are planned, unless some name only dispatches: then their tasks are dispatched as jobs are released."""
+    is_open = cells[0].recipe.generator == "files" and cells[0].kind is PROBLEMS
+    if not is_open or not any(_only_dispatches(name) for name in schedulers):
+        return tuple(cells)
+    return tuple(cell.changed(run=DISPATCH) for cell in cells)
+
+
+def _only_dispatches(scheduler: Scheduler) -> bool:
+    if not isinstance(scheduler, str):
+        return not hasattr(scheduler, "plan")
+    kinds = catalog.kinds_of(scheduler)
+    return bool(kinds) and PROBLEMS not in kinds
+
+
 def _is_scenario(name: str) -> bool:
-    if is_code(name):
+    if plugins.is_code(name):
         return True
     if name in scenarios.recipe_names() or not Path(name).exists():
         return not Path(name).suffix or name in scenarios.recipe_names()

@@ -17,36 +17,28 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing.connection import wait
 from pathlib import Path
 
 from weft import catalog, offered, plugins
 from weft.errors import InputError, MissingExtra, WeftError
-from weft.evaluation.sweep.checking import digest, is_drawn_for_check, trace_hash
-from weft.evaluation.sweep.queue_runs import measure_stream, policy_hashes
-from weft.evaluation.sweep.queue_runs import warm as warm_stream
-from weft.evaluation.sweep.store import Config, Key, Measured, Row, Store
-from weft.evaluation.sweep.task_runs import measure_jobs, warm_jobs
+from weft.evaluation.sweep.plan_runs import PlanRuns
+from weft.evaluation.sweep.queue_runs import QueueRuns
+from weft.evaluation.sweep.store import Config, Key, Measured, Store
+from weft.evaluation.sweep.task_runs import TaskRuns
+from weft.evaluation.sweep.unit import Runs, Unit
 from weft.io import formats
 from weft.io.sources import read_bytes
-from weft.model.bounds import Bound
-from weft.model.cluster import Cluster, DeviceClass
-from weft.model.graph import TaskGraph
-from weft.model.problem import Problem, Realisation, realise
-from weft.model.schedule import Schedule
-from weft.model.validate import validate
+from weft.kinds import PROBLEMS, QUEUES, TASKS, Kind
 from weft.scenarios import Scenario
-from weft.sim.tasks.replay import replayed
 
 MOST_SEED = 2**63 - 1
 CHECKS = ("all", "sample", "none")
 
 Progress = Callable[[int, int], None]
 """Called with the number of rows done and of all rows."""
-Judged = tuple[str, tuple[Bound, ...], bool]
-"""What decides a row without noise: trace, bounds a solver proved, whether the oracle is asked."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +59,10 @@ class Sweep:
         for name in ("cells", "schedulers", "seeds"):
             if not getattr(self, name):
                 raise InputError("expected at least one, got none", field=name)
-        if len({(cell.is_stream, cell.is_job_stream) for cell in self.cells}) > 1:
+        if len({cell.kind for cell in self.cells}) > 1:
             raise InputError("expected loads above 0 only, or 0 alone: 0 is no stream", field="settings.load")
         for name in self.schedulers:
-            if self.is_job_stream:
-                catalog.task_dispatcher(name)
-            elif self.is_stream:
-                catalog.chooser(name)
-            else:
-                catalog.planner(name)
+            catalog.find(name, self.kind)
         if self.check not in CHECKS:
             raise InputError(f"expected one of {', '.join(CHECKS)}, got {self.check!r}", field="check")
         if self.num_problems < 1:
@@ -88,19 +75,14 @@ class Sweep:
             _refuse_too_many(cell, self.split, self.num_problems)
 
     @property
-    def is_stream(self) -> bool:
-        """Whether jobs keep arriving: every seed then is a workload of its own."""
-        return self.cells[0].is_stream
+    def kind(self) -> Kind:
+        """What the schedulers act on."""
+        return self.cells[0].kind
 
     @property
     def has_seed_samples(self) -> bool:
-        """Whether seeds are samples of their own: every seed of such a stream is another workload."""
-        return self.is_job_stream or self.cells[0].recipe.generator == "stream"
-
-    @property
-    def is_job_stream(self) -> bool:
-        """Whether different workflows arrive and are dispatched task by task."""
-        return self.cells[0].is_job_stream
+        """Whether seeds are samples of their own: every seed is then another workload."""
+        return self.cells[0].seeds_are_samples
 
     @property
     def num_samples(self) -> int:
@@ -126,8 +108,7 @@ class Sweep:
         recipe = self.cells[0].recipe
         inputs = dict.fromkeys(name for cell in self.cells for name in cell.inputs)
         named: dict[str, object] = {"seed": recipe.seed, "cluster": recipe.cluster}
-        if self.is_stream and not self.is_job_stream:
-            named |= {"graph": recipe.graph, "policies": policy_hashes(self.schedulers)}
+        named |= runs_of(self.cells[0]).inputs(self.cells[0], self.schedulers)
         if others := offered.versions_of(self.schedulers):
             named["code"] = others
         return {
@@ -156,17 +137,13 @@ class Sweep:
         return left
 
 
-@dataclass(frozen=True)
-class Unit:
-    """One scheduler on one problem: what is computed and stored in one go."""
+RUNS: dict[str, Runs] = {PROBLEMS.name: PlanRuns(), QUEUES.name: QueueRuns(), TASKS.name: TaskRuns()}
+"""Who measures each kind of run."""
 
-    scenario: Scenario
-    split: str
-    index: int
-    scheduler: str
-    seeds: tuple[int, ...]
-    effort: int | None
-    check: str
+
+def runs_of(scenario: Scenario) -> Runs:
+    """Who measures the runs of a scenario."""
+    return RUNS[scenario.kind.name]
 
 
 def run(sweep: Sweep, store: Store, *, workers: int = 1, progress: Progress | None = None) -> None:
@@ -191,26 +168,19 @@ def run(sweep: Sweep, store: Store, *, workers: int = 1, progress: Progress | No
 def measure(unit: Unit) -> list[Measured]:
     """Run one scheduler on one problem with every seed of the unit."""
     try:
-        if unit.scenario.is_job_stream:
-            return measure_jobs(unit)
-        if unit.scenario.is_stream:
-            return measure_stream(unit)
-        _warm(unit.scheduler)
-        problem = _problem(unit.scenario, unit.split, unit.index)
-        seen: dict[Judged, Row] = {}
-        return [_measured(unit, problem, seed, seen) for seed in unit.seeds]
+        return runs_of(unit.scenario).measure(unit)
     except MissingExtra as error:  # cannot travel between processes as it is
         raise InputError(error.message, field="scheduler") from None
     except WeftError as error:
-        raise error.at(field=f"problem {unit.scenario.problem_name(unit.split, unit.index)}") from None
+        raise error.at(field=f"problem {unit.problem_name}") from None
 
 
 def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
     if workers <= 1:
         yield from map(measure, units)
         return
-    for scheduler, warm in dict.fromkeys((unit.scheduler, _warm_of(unit)) for unit in units):
-        warm(scheduler)  # compiled once, here, instead of by every worker
+    for scheduler in dict.fromkeys(unit.scheduler for unit in units):
+        runs_of(units[0].scenario).warm(scheduler)  # compiled once, here, instead of by every worker
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, spawn, _start_worker, (plugins.allowed(), formats.named())) as pool:
         try:
@@ -220,13 +190,6 @@ def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
             raise WeftError("a worker process died (out of memory?): run again to resume") from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _warm_of(unit: Unit) -> Callable[[str], None]:
-    """What loads the kernels of the unit's scheduler."""
-    if unit.scenario.is_job_stream:
-        return warm_jobs
-    return warm_stream if unit.scenario.is_stream else _warm
 
 
 def _start_worker(code: tuple[str, ...], own_formats: tuple[str, ...]) -> None:
@@ -242,96 +205,6 @@ def _start_worker(code: tuple[str, ...], own_formats: tuple[str, ...]) -> None:
 def _follow(sentinel: int) -> None:
     wait([sentinel])
     os._exit(1)
-
-
-@lru_cache(maxsize=2)
-def _problem(scenario: Scenario, split: str, index: int) -> Problem:
-    return scenario.problem(split, index)
-
-
-@cache
-def _warm(scheduler: str) -> None:
-    """Plan something tiny, so that loading the kernels is not counted as planning."""
-    graph = TaskGraph([1.0, 2.0, 3.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], 1.0, name="tiny")
-    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [1, 1], bandwidth=1.0)
-    tiny = Problem(graph, cluster)
-    if catalog.planner(scheduler).supports(tiny) is None:
-        catalog.schedule(tiny, scheduler, effort=1)
-
-
-def _measured(unit: Unit, problem: Problem, seed: int, seen: dict[Judged, Row]) -> Measured:
-    """One row; a plan that another seed gave already is not judged again."""
-    name = unit.scenario.problem_name(unit.split, unit.index)
-    key = (unit.scenario.label, name, seed, unit.scheduler)
-    result = catalog.schedule(problem, unit.scheduler, seed=seed, effort=unit.effort)
-    plan = result.schedule
-    is_checked = is_drawn_for_check(unit.check, len(plan), key)
-    if problem.noise > 0:
-        return Measured(_noisy_row(unit, key, plan, is_checked), result.seconds)
-    same = (trace_hash(plan), plan.lower_bounds, is_checked)
-    if same not in seen:
-        seen[same] = _row(unit, key, plan, is_checked, _fault(plan) if is_checked else None)
-    return Measured(replace(seen[same], seed=seed), result.seconds)
-
-
-def _noisy_row(unit: Unit, key: Key, plan: Schedule, is_checked: bool) -> Row:
-    """The row of a plan that is carried out; one that breaks a rule is not."""
-    _, problem, seed, _ = key
-    fault = _fault(plan) if is_checked else None
-    if fault is not None:
-        return _row(unit, key, plan, is_checked, fault)
-    carried = replayed(plan, realise(plan.problem, noise_seed(problem, seed)))
-    return _row(unit, key, as_it_happened(carried), is_checked, _fault(carried) if is_checked else None)
-
-
-def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | None) -> Row:
-    cell, problem, seed, scheduler = key
-    return Row(
-        scenario=unit.scenario.name,
-        cell=cell,
-        problem=problem,
-        seed=seed,
-        scheduler=scheduler,
-        makespan=plan.makespan,
-        slr=plan.slr,
-        speedup=plan.speedup,
-        utilisation=plan.utilisation,
-        mean_jct=plan.mean_jct,
-        gap_percent=plan.gap_percent,
-        lower_bound=plan.bound.value,
-        copies=plan.num_copies,
-        valid=fault is None if is_checked else None,
-        fault=fault,
-        trace=trace_hash(plan),
-    )
-
-
-def _fault(schedule: Schedule) -> str | None:
-    found = validate(schedule)
-    return str(found[0]) if found else None
-
-
-def noise_seed(problem: str, seed: int) -> int:
-    """Seed of what happens: another one for every problem, the same one for every scheduler."""
-    return digest("noise", problem, seed)
-
-
-def realised_problem(problem: Problem, realisation: Realisation) -> Problem:
-    """The problem of somebody who knows the run times that will happen."""
-    names = tuple(c.name for c in problem.cluster.classes)
-    jobs = []
-    for j, job in enumerate(problem.jobs):
-        times = realisation.run_times[problem.offsets[j] : problem.offsets[j + 1]]
-        jobs.append(replace(job, graph=job.graph.replaced(classes=names, times=times)))
-    return problem.replaced(jobs=tuple(jobs), noise=0.0)
-
-
-def as_it_happened(carried: Schedule) -> Schedule:
-    """A schedule that was carried out, with bounds and metrics by the realised run times."""
-    if carried.realisation is None:
-        return carried
-    problem = realised_problem(carried.problem, carried.realisation)
-    return replace(carried, problem=problem, realisation=None)
 
 
 def versions() -> dict[str, str]:

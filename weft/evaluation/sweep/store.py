@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from weft.errors import InputError
 from weft.io.folders import claim, locked
 from weft.io.sources import write_bytes
+from weft.kinds import PROBLEMS, QUEUES
 
 DATABASE, CONFIG = "sweep.sqlite", "config.json"
 
@@ -27,9 +30,13 @@ Config = Mapping[str, object]
 _KEY = ("cell", "problem", "seed", "scheduler")
 
 
+Number = float | None
+"""A figure; None: this row has none."""
+
+
 @dataclass(frozen=True)
 class Row:
-    """One scheduler on one problem with one seed; nothing here depends on the machine's mood."""
+    """One scheduler on one problem with one seed; nothing here depends on the clock."""
 
     scenario: str
     cell: str
@@ -37,36 +44,38 @@ class Row:
     problem: str
     seed: int
     scheduler: str
-    makespan: float
-    slr: float | None
-    speedup: float | None
-    """None in a stream of jobs, like the ratio before."""
-    utilisation: float
-    mean_jct: float
-    gap_percent: float | None
-    lower_bound: float
-    copies: int
+    metrics: Mapping[str, Number]
+    """What is summed up, by name; in the order in which it is shown."""
     valid: bool | None
     """What the oracle says; None: it was not asked."""
     fault: str | None
     """The first rule that is broken."""
     trace: str
     """SHA-256 over the columns of the schedule, in a stream over the times of the jobs."""
-    p99_jct: float | None = None
-    """From here on: None unless jobs arrive in a stream."""
-    batch_fill: float | None = None
-    expired: int | None = None
+    more: Mapping[str, Number] = field(default_factory=dict)
+    """Further figures, which are not summed up."""
     devices: str | None = None
-    """Utilisation and batch fill of every device, as JSON."""
+    """Utilisation and batch fill of every device of a stream, as JSON."""
 
     @property
     def key(self) -> Key:
         """What identifies the row within its sweep."""
         return self.cell, self.problem, self.seed, self.scheduler
 
+    def __getitem__(self, metric: str) -> float:
+        """A figure by name; NaN where this row has none."""
+        value = self.metrics[metric] if metric in self.metrics else self.more.get(metric)
+        return math.nan if value is None else value
+
+    @property
+    def columns(self) -> dict[str, object]:
+        """All values by name, every figure a column; those of other kinds of runs are None."""
+        own = {name: getattr(self, name) for name in (*_HEAD, *_TAIL)}
+        return {**dict.fromkeys(_COLUMNS), **own, **self.metrics, **self.more}
+
     def to_dict(self) -> dict[str, object]:
         """The JSON form."""
-        return asdict(self) | {"devices": json.loads(self.devices or "null")}
+        return self.columns | {"devices": json.loads(self.devices or "null")}
 
 
 @dataclass(frozen=True)
@@ -81,14 +90,17 @@ class Measured:
 
 _FALLBACKS = "fallbacks of "
 _BASELINE = "baseline"
-_COLUMNS = tuple(field.name for field in fields(Row))
-_TYPES = {"float": "REAL NOT NULL", "int": "INTEGER NOT NULL", "str": "TEXT NOT NULL"}
-_OPTIONAL = {"bool | None": "INTEGER", "int | None": "INTEGER", "float | None": "REAL", "str | None": "TEXT"}
+_HEAD = ("scenario", "cell", "problem", "seed", "scheduler")
+_TAIL = ("valid", "fault", "trace", "devices")
+_FIGURES = ("makespan", "slr", "speedup", "utilisation", "mean_jct", "gap_percent", "lower_bound", "copies")
+_COLUMNS = (*_HEAD, *_FIGURES, *_TAIL[:-1], "p99_jct", "batch_fill", "expired", "devices")
+"""Columns of the first stores, whose order hashes of rows keep."""
 _SCHEMA = f"""
 BEGIN;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE rows (
-    {", ".join(f"{field.name} {(_TYPES | _OPTIONAL)[str(field.type)]}" for field in fields(Row))},
+    scenario TEXT NOT NULL, cell TEXT, problem TEXT, seed INTEGER, scheduler TEXT,
+    metrics TEXT NOT NULL, more TEXT NOT NULL, valid INTEGER, fault TEXT, trace TEXT NOT NULL, devices TEXT,
     PRIMARY KEY ({", ".join(_KEY)})
 ) WITHOUT ROWID;
 CREATE TABLE timings (
@@ -107,13 +119,13 @@ class Store:
 
     def add(self, measured: Sequence[Measured]) -> None:
         """Keep rows and timings: all of them, or none if the process dies meanwhile."""
-        rows = [astuple(one.row) for one in measured]
+        rows = [_values(one.row) for one in measured]
         timings = [(*one.row.key, one.seconds) for one in measured]
         notes = [
             (_FALLBACKS + json.dumps(one.row.key), str(one.fallbacks)) for one in measured if one.fallbacks
         ]
         with self._connection:
-            self._connection.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(_COLUMNS))})", rows)
+            self._connection.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(rows[0]))})", rows)
             self._connection.executemany("INSERT INTO timings VALUES (?, ?, ?, ?, ?)", timings)
             self._connection.executemany("INSERT INTO meta VALUES (?, ?)", notes)
 
@@ -123,8 +135,9 @@ class Store:
 
     def rows(self) -> list[Row]:
         """All rows, by key."""
-        found = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM rows ORDER BY {', '.join(_KEY)}")
-        return [_row(values) for values in found]
+        found = self._connection.execute(f"SELECT * FROM rows ORDER BY {', '.join(_KEY)}")
+        names = [column[0] for column in found.description]
+        return [_row(dict(zip(names, values, strict=True))) for values in found]
 
     def seconds(self) -> dict[Key, float]:
         """Planning time of every row."""
@@ -154,14 +167,37 @@ class Store:
         """SHA-256 of all rows in the order of their keys: equal sweeps have equal hashes."""
         digest = hashlib.sha256()
         for row in self.rows():
-            digest.update(repr(astuple(row)).encode())
+            digest.update(repr(tuple(row.columns.values())).encode())
         return digest.hexdigest()
 
 
-def _row(values: Sequence[object]) -> Row:
-    named = dict(zip(_COLUMNS, values, strict=True))
-    named["valid"] = None if named["valid"] is None else bool(named["valid"])
-    return Row(**named)  # type: ignore[arg-type]
+def _values(row: Row) -> tuple[object, ...]:
+    """A row as the table has it, figures as JSON, whose numbers come back to the last bit."""
+    figures = (json.dumps(dict(one)) for one in (row.metrics, row.more))
+    return (row.scenario, *row.key, *figures, row.valid, row.fault, row.trace, row.devices)
+
+
+def _row(named: dict[str, Any]) -> Row:
+    """A row of the table; the first stores had a column for every figure."""
+    valid = None if named["valid"] is None else bool(named["valid"])
+    head = {name: named[name] for name in (*_HEAD, "fault", "trace", "devices")}
+    if "metrics" in named:
+        return Row(**head, valid=valid, metrics=_figures(named, "metrics"), more=_figures(named, "more"))
+    summed = (PROBLEMS if named["p99_jct"] is None else QUEUES).metrics
+    more = {name: named[name] for name in _FIGURES if name not in summed and named[name] is not None}
+    return Row(**head, valid=valid, metrics={name: named[name] for name in summed}, more=more)
+
+
+def _figures(named: dict[str, Any], column: str) -> dict[str, Number]:
+    """Figures by name; an error says whose are not numbers."""
+    try:
+        found = json.loads(named[column])
+    except (TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(one, int | float | None) for one in found.values()):
+        field = f"{named['problem']}, {named['scheduler']}: {column}"
+        raise InputError("expected a table of numbers", field=field)
+    return found
 
 
 @contextmanager
@@ -186,7 +222,7 @@ def open_sweep(folder: str | Path | None, config: Config) -> Iterator[Store]:
 
 @contextmanager
 def read_sweep(folder: str | Path) -> Iterator[Store]:
-    """The store of a sweep to read from, whether or not somebody still writes to it."""
+    """The store of a sweep to read from, even while it is being written."""
     path = Path(folder) / DATABASE
     if not path.is_file():
         raise InputError(f"expected a sweep folder with {DATABASE}", file=str(folder))
@@ -217,6 +253,10 @@ def _prepared(connection: sqlite3.Connection, config: Config, path: Path | None)
         connection.execute("INSERT INTO meta VALUES ('config', ?)", (text,))
         connection.execute("INSERT INTO meta VALUES ('config_hash', ?)", (config_hash(config),))
         connection.commit()
+    elif "metrics" not in _columns(connection):
+        raise InputError(
+            "holds a sweep of a former weft: report on it, or choose another folder", file=str(path)
+        )
     elif json.dumps(stored, sort_keys=True) != text:
         difference = "; ".join(differences(stored, json.loads(text))[:3])
         raise InputError(
@@ -224,6 +264,10 @@ def _prepared(connection: sqlite3.Connection, config: Config, path: Path | None)
             file=str(path),
         )
     return Store(connection, config)
+
+
+def _columns(connection: sqlite3.Connection) -> list[str]:
+    return [str(column[1]) for column in connection.execute("PRAGMA table_info(rows)")]
 
 
 def _stored_config(connection: sqlite3.Connection, path: Path | None) -> dict[str, object] | None:

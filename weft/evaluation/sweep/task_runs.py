@@ -7,8 +7,8 @@ paired whatever dispatches.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,43 +16,49 @@ from weft import catalog
 from weft.errors import UnsupportedError
 from weft.evaluation.sweep.checking import digest, is_drawn_for_check, trace_hash
 from weft.evaluation.sweep.store import Measured, Row
+from weft.evaluation.sweep.unit import Unit
 from weft.model.bounds import longest_path
 from weft.model.problem import Problem, Realisation, realise
 from weft.model.schedule import EXPIRED, Schedule
 from weft.model.validate import validate
-from weft.scenarios import scenario
-
-if TYPE_CHECKING:
-    from weft.evaluation.sweep.runner import Unit
+from weft.scenarios import Scenario, scenario
 
 
-def measure_jobs(unit: Unit) -> list[Measured]:
-    """Carry out all seeds of a unit with one dispatcher."""
-    name = unit.scenario.problem_name(unit.split, unit.index)
-    chosen = catalog.task_dispatcher(unit.scheduler)
-    problems = [unit.scenario.job_stream(unit.split, unit.index, seed) for seed in unit.seeds]
-    for problem in problems:
-        reason = chosen.supports(problem)
-        if reason is not None:
-            raise UnsupportedError(f"{unit.scheduler}: {reason}", field="scheduler")
-    worlds = [
-        realise(problem, digest("jobs", unit.scenario.recipe.seed, name, seed))
-        for problem, seed in zip(problems, unit.seeds, strict=True)
-    ]
-    warm_jobs(unit.scheduler)
-    started = time.perf_counter()
-    found = chosen.run_all(problems, worlds, unit.seeds)
-    seconds = (time.perf_counter() - started) / len(found)
-    return [
-        Measured(_row(unit, name, seed, schedule), seconds)
-        for seed, schedule in zip(unit.seeds, found, strict=True)
-    ]
+class TaskRuns:
+    """Dispatchers on single tasks: all seeds of a unit in one batch."""
+
+    def measure(self, unit: Unit) -> list[Measured]:
+        name = unit.problem_name
+        chosen = catalog.task_dispatcher(unit.scheduler)
+        problems = [unit.scenario.dispatched(unit.split, unit.index, seed) for seed in unit.seeds]
+        for problem in problems:
+            reason = chosen.supports(problem)
+            if reason is not None:
+                raise UnsupportedError(f"{unit.scheduler}: {reason}", field="scheduler")
+        worlds = [
+            realise(problem, digest("jobs", unit.scenario.recipe.seed, name, seed))
+            for problem, seed in zip(problems, unit.seeds, strict=True)
+        ]
+        warm(unit.scheduler)
+        started = time.perf_counter()
+        found = chosen.run_all(problems, worlds, unit.seeds)
+        seconds = (time.perf_counter() - started) / len(found)
+        return [
+            Measured(_row(unit, name, seed, schedule), seconds)
+            for seed, schedule in zip(unit.seeds, found, strict=True)
+        ]
+
+    def warm(self, scheduler: str) -> None:
+        warm(scheduler)
+
+    def inputs(self, scenario: Scenario, schedulers: Sequence[str]) -> dict[str, object]:
+        return {}
 
 
 @cache
-def warm_jobs(scheduler: str) -> None:
-    """Dispatch a few workflows, so that loading the kernels is not counted as dispatching."""
-    problem = scenario("workflows", load=0.5, jobs=2, tasks=4).job_stream("test", 0, 0)
+def warm(scheduler: str) -> None:
+    """Dispatch a few workflows, once."""
+    problem = scenario("workflows", load=0.5, jobs=2, tasks=4).dispatched("test", 0, 0)
     catalog.task_dispatcher(scheduler).run_all([problem], [realise(problem, 0)], [0])
 
 
@@ -80,18 +86,20 @@ def _row(unit: Unit, name: str, seed: int, found: Schedule) -> Row:
         problem=name,
         seed=seed,
         scheduler=unit.scheduler,
-        makespan=found.makespan,
-        slr=None,
-        speedup=None,
-        utilisation=found.utilisation,
-        mean_jct=mean,
-        gap_percent=100.0 * (mean / bound - 1.0) if bound > 0 else None,
-        lower_bound=bound,
-        copies=found.num_copies,
+        metrics={
+            "mean_jct": mean,
+            "p99_jct": found.p99_jct,
+            "utilisation": found.utilisation,
+            "batch_fill": 1.0,
+            "makespan": found.makespan,
+            "expired": int((found.outcome == EXPIRED).sum()),
+        },
         valid=not faults if is_checked else None,
         fault=str(faults[0]) if faults else None,
         trace=trace_hash(found),
-        p99_jct=found.p99_jct,
-        batch_fill=1.0,
-        expired=int((found.outcome == EXPIRED).sum()),
+        more={
+            "gap_percent": 100.0 * (mean / bound - 1.0) if bound > 0 else None,
+            "lower_bound": bound,
+            "copies": found.num_copies,
+        },
     )

@@ -14,7 +14,7 @@ import numpy as np
 from weft.catalog import ENVELOPE
 from weft.evaluation.curves import Spread
 from weft.evaluation.statistics import crossed_interval
-from weft.evaluation.sweep.evaluation import Evaluation, problem_means
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.model.graph import Floats
 
 AVERAGE = "average"
@@ -62,14 +62,13 @@ def _runs(folder: Path) -> tuple[str, ...]:
 
 def group_results(found: Evaluation, groups: Mapping[str, Sequence[str]]) -> tuple[GroupResult, ...]:
     """Every group in every cell, and on average over cells where there are several."""
-    means = problem_means(found.sweep, found.rows, found.metric)
-    rules = [name for name in ENVELOPE if name in found.sweep.schedulers] or [found.baseline]
-    cells = [cell.label for cell in found.sweep.cells]
-    best = {cell: min(rules, key=lambda rule: means[cell, rule].mean()) for cell in cells}
+    rules = [name for name in ENVELOPE if name in found.schedulers] or [found.baseline]
+    cells = [cell.label for cell in found.cells]
+    best = {cell: min(rules, key=lambda rule: found.costs(cell, rule).mean()) for cell in cells}
     results: list[GroupResult] = []
     for group, runs in groups.items():
-        costs = {cell: np.stack([means[cell, run] for run in runs]) for cell in cells}
-        against = {cell: _against(costs[cell], means[cell, best[cell]]) for cell in cells}
+        costs = {cell: np.stack([found.costs(cell, run) for run in runs]) for cell in cells}
+        against = {cell: _against(costs[cell], found.costs(cell, best[cell])) for cell in cells}
         for cell in cells:
             spread = _spread(against[cell])
             results.append(GroupResult(group, cell, len(runs), float(costs[cell].mean()), best[cell], spread))

@@ -1,4 +1,4 @@
-"""A simulated world around a session: it runs what is decided and tells what happens.
+"""A simulated world around a session: it runs what is decided and reports what happens.
 
 Arrivals and branches are those of the kernel's own runs, and so are the moments at which a decision
 is asked for: a session driven here decides as the kernel does, job for job and byte for byte.
@@ -85,7 +85,7 @@ class _World:
             self.session.closed(time)
 
     def vacate(self) -> None:
-        """Devices are free when the time of their batch has come, whoever is told first."""
+        """Devices are free when the time of their batch has come, whichever end is reported first."""
         while self.occupied and self.occupied[0][0] <= self.now:
             _, job, node, device = heapq.heappop(self.occupied)
             self.session.vacated(job, node, device, self.now)

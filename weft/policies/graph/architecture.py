@@ -94,7 +94,7 @@ class GraphArchitecture:
         return shapes
 
     def size(self, num_kinds: int, num_devices: int) -> int:
-        """Length of an observation with so many kinds and devices."""
+        """Length of an observation with this many kinds and devices."""
         pairs = num_devices * num_kinds * self.pair
         return self.world + num_kinds * self.kind + num_devices * self.device + pairs + num_kinds**2
 

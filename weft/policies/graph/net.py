@@ -18,7 +18,7 @@ from weft.policies.mlp.net import Choose
 from weft.policies.net_tensors import Net
 
 AT_ONCE = 8192
-"""Values are estimated for so many observations at a time."""
+"""Values are estimated for this many observations at a time."""
 
 
 class Encoded(NamedTuple):
@@ -33,7 +33,7 @@ class Encoded(NamedTuple):
 
 
 class GraphNet(Net):
-    """Policy and value estimate for rows with room for so many kinds and devices."""
+    """Policy and value estimate for rows with room for this many kinds and devices."""
 
     architecture: GraphArchitecture
 

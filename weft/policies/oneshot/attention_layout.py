@@ -16,7 +16,7 @@ from weft.policies.checkpoint import Floats32
 from weft.policies.oneshot.features import DENSE_LIMIT, TaskView
 
 MOST_TOKENS = 64
-"""Levels are pooled into at most so many tokens."""
+"""Levels are pooled into at most this many tokens."""
 DENSE_SHARE = 0.1
 """A relation of more than this share of the pairs in its blocks goes through matrix products."""
 PLAIN = ("all", "resource")
@@ -103,7 +103,7 @@ def within(table: Bools, block: Block) -> Bools:
     return shown & block.is_member[:, None, :] & block.is_member[:, :, None]
 
 
-def look_of(view: TaskView, name: str) -> Lists | list[Patch]:
+def attention_of(view: TaskView, name: str) -> Lists | list[Patch]:
     """A relation as an encoder takes it, whatever the size of the graph."""
     if view.num_tasks > DENSE_LIMIT or name in ("successors", "predecessors"):
         return pooled_lists(view, name)

@@ -49,7 +49,7 @@ class Layout(NamedTuple):
 def layouts_of(
     views: Sequence[TaskView], heads_of: Mapping[str, list[int]], num_rows: int, device: torch.device
 ) -> list[Layout]:
-    """Layouts for all relations of a net; the views are padded to so many rows each."""
+    """Layouts for all relations of a net; the views are padded to this many rows each."""
     together: dict[tuple[bool, bytes], tuple[Ints, list[str]]] = {}
     for name in heads_of:
         label = _batch_labels(views, name, num_rows)

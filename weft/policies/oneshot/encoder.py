@@ -18,7 +18,7 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.model.graph import Floats, Ints
 from weft.policies.checkpoint import Floats32, check_weights
-from weft.policies.oneshot.attention_layout import Lists, Patch, look_of
+from weft.policies.oneshot.attention_layout import Lists, Patch, attention_of
 from weft.policies.oneshot.encoder_shape import PER_LIST, EncoderShape
 from weft.policies.oneshot.features import TaskView
 from weft.policies.products import FEW_ROWS, MOST_PRODUCTS, product
@@ -62,12 +62,12 @@ class Encoder:
 
     def scores(self, view: TaskView) -> TaskScores:
         """Scores of all tasks; a view of at least one task."""
-        looks = {name: look_of(view, name) for name in self._heads_of}
+        attended = {name: attention_of(view, name) for name in self._heads_of}
         inputs = np.concatenate([view.features, one_hot(view, self.shape.num_types)], axis=1)
         hidden = self._affine("embed", inputs.astype(np.float32))
         for i in range(self.shape.layers):
             layer = f"layers.{i}"
-            mixed = self._attention(layer, self._normal(f"{layer}.before", hidden), looks)
+            mixed = self._attention(layer, self._normal(f"{layer}.before", hidden), attended)
             hidden = hidden + self._affine(f"{layer}.out", mixed)
             up = self._affine(f"{layer}.up", self._normal(f"{layer}.between", hidden))
             hidden = hidden + self._affine(f"{layer}.down", _gelu(up))
@@ -82,14 +82,16 @@ class Encoder:
         wide = scores.T.astype(np.float64, order="C")
         return TaskScores(wide[0::PER_LIST], wide[1::PER_LIST], np.ascontiguousarray(bias, np.float64))
 
-    def _attention(self, layer: str, hidden: Floats32, looks: Mapping[str, Lists | list[Patch]]) -> Floats32:
+    def _attention(
+        self, layer: str, hidden: Floats32, attended: Mapping[str, Lists | list[Patch]]
+    ) -> Floats32:
         n, num_heads = len(hidden), len(self.shape.heads)
         width = self.shape.width // num_heads
         mixed = self._affine(f"{layer}.mix", hidden).reshape(n, 3, num_heads, width)
         mixed[:, 0] *= np.float32(width**-0.5)
         out = np.empty((n, num_heads, width), np.float32)
         for name, heads in self._heads_of.items():
-            look = looks[name]
+            look = attended[name]
             if isinstance(look, Lists):
                 for h in heads:
                     out[:, h] = _by_lists(mixed[:, 0, h], mixed[:, 1, h], mixed[:, 2, h], look)

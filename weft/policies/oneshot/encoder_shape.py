@@ -62,7 +62,7 @@ class EncoderShape:
     num_lists: int = 1
     """Lists of priorities that a pass gives; each is drawn from in turn."""
     num_types: int = 0
-    """Resources told apart by a one-hot column, as in the study; 0: by the relation alone."""
+    """Resources distinguished by a one-hot column, as in the study; 0: by the relation alone."""
     kind: str = KIND
 
     def __post_init__(self) -> None:

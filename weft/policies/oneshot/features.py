@@ -18,9 +18,9 @@ from weft.sim.timeline.list_planning import downward_rank, optimistic_cost, upwa
 
 VERSION = "tasks/2"
 DENSE_LIMIT = 2000
-"""Up to so many tasks relations are tables; above, edges and pooled tokens stand for them."""
+"""Up to this many tasks relations are tables; above, edges and pooled tokens stand for them."""
 EXACT_LIMIT = 20_000
-"""Above so many tasks the work that remains is that of the longest path."""
+"""Above this many tasks the work that remains is that of the longest path."""
 
 FEATURES = (
     "duration",

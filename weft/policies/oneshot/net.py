@@ -37,7 +37,7 @@ class Graphs(NamedTuple):
     out_columns: Tensor  # (width,) columns of the weights behind, in the order of what the layouts give
 
 
-class Looks(NamedTuple):
+class Attended(NamedTuple):
     """Who looks at whom in a batch of large graphs; tasks are numbered through the batch, padding included."""
 
     row: Tensor  # (num_pairs,) the task that looks
@@ -51,7 +51,7 @@ class LargeGraphs(NamedTuple):
 
     inputs: Tensor  # (B, N, num_features + num_types)
     pairs: Tensor  # (B, N, C, num_pair_features)
-    looks: dict[str, Looks]
+    attended: dict[str, Attended]
 
 
 def batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.device) -> Graphs | LargeGraphs:
@@ -91,12 +91,12 @@ def _padded(views: Sequence[TaskView], shape: EncoderShape) -> tuple[Array, Arra
 def large_batch_of(views: Sequence[TaskView], shape: EncoderShape, device: torch.device) -> LargeGraphs:
     """Pad views into one batch, relations as lists."""
     inputs, pairs, size = _padded(views, shape)
-    looks = {name: _looks(views, name, size[1], device) for name in shape.heads_of}
+    attended = {name: _attended(views, name, size[1], device) for name in shape.heads_of}
     on_device = [torch.from_numpy(array).to(device, non_blocking=True) for array in (inputs, pairs)]
-    return LargeGraphs(on_device[0], on_device[1], looks)
+    return LargeGraphs(on_device[0], on_device[1], attended)
 
 
-def _looks(views: Sequence[TaskView], name: str, size: int, device: torch.device) -> Looks:
+def _attended(views: Sequence[TaskView], name: str, size: int, device: torch.device) -> Attended:
     """One relation of all views; the tokens of a graph follow those of the graph before."""
     rows, columns, pools, num_tokens = [], [], [], 0
     for b, view in enumerate(views):
@@ -114,32 +114,32 @@ def _looks(views: Sequence[TaskView], name: str, size: int, device: torch.device
         some = count[column] > 0
         row, column = row[some], column[some]
     arrays = (row, column, pool, count.astype(np.float32))
-    return Looks(*(torch.from_numpy(array).to(device) for array in arrays))
+    return Attended(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, looks: Looks) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor, attended: Attended) -> Tensor:
     """Attention of some heads along lists (B, H, N, w), with a null key of score 0 and value 0."""
     shape = query.shape
     q, k, v = (
         x.transpose(0, 1).reshape(shape[1], -1, shape[3]) for x in (query, key, value)
     )  # (H, B * N, w)
-    k, size = _pooled(k, looks)
-    v, _ = _pooled(v, looks)
-    score = (q[:, looks.row] * k[:, looks.column]).sum(-1) * shape[3] ** -0.5 + size[looks.column]
-    at = looks.row.expand(len(q), -1)
+    k, size = _pooled(k, attended)
+    v, _ = _pooled(v, attended)
+    score = (q[:, attended.row] * k[:, attended.column]).sum(-1) * shape[3] ** -0.5 + size[attended.column]
+    at = attended.row.expand(len(q), -1)
     greatest = torch.zeros(q.shape[:2], device=q.device).scatter_reduce(1, at, score.detach(), "amax")
     weight = (score - greatest.gather(1, at)).exp()
     total = (-greatest).exp().scatter_add(1, at, weight)
-    found = torch.zeros_like(q).index_add(1, looks.row, weight.unsqueeze(-1) * v[:, looks.column])
+    found = torch.zeros_like(q).index_add(1, attended.row, weight.unsqueeze(-1) * v[:, attended.column])
     return (found / total.unsqueeze(-1)).view(shape[1], shape[0], shape[2], shape[3]).transpose(0, 1)
 
 
-def _pooled(x: Tensor, looks: Looks) -> tuple[Tensor, Tensor]:
+def _pooled(x: Tensor, attended: Attended) -> tuple[Tensor, Tensor]:
     """Means over the tasks of every token, and the logarithm of how many they are; tasks as they are."""
-    if not len(looks.pool):
+    if not len(attended.pool):
         return x, torch.zeros(x.shape[1], device=x.device)
-    some = looks.members.clamp(min=1.0)
-    total = torch.zeros(len(x), len(some), x.shape[2], device=x.device).index_add(1, looks.pool, x)
+    some = attended.members.clamp(min=1.0)
+    total = torch.zeros(len(x), len(some), x.shape[2], device=x.device).index_add(1, attended.pool, x)
     return total / some.unsqueeze(-1), some.log()
 
 
@@ -178,7 +178,7 @@ class Layer(nn.Module):
         batch, size, width = hidden.shape
         query, key, value = self.mix(hidden).view(batch, size, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         parts = [
-            attend(query[:, heads], key[:, heads], value[:, heads], graphs.looks[name])
+            attend(query[:, heads], key[:, heads], value[:, heads], graphs.attended[name])
             for name, heads in self.heads_of.items()
         ]
         order = [h for heads in self.heads_of.values() for h in heads]

@@ -43,7 +43,7 @@ CHUNK = 16
 TOLERANCE = 0.35
 """How far the mean of a feature may lie beyond its range in training; features are ratios, most within 0..1."""
 FRESH_LIMIT = 2000
-"""Above so many tasks, noise is drawn once per task."""
+"""Above this many tasks, noise is drawn once per task."""
 
 
 @dataclass
@@ -146,7 +146,7 @@ def _kinds(card: Card) -> tuple[str, ...]:
 
 
 def kind_of(decoder: Decoder) -> str:
-    """What kind of problem this is, by which weights are told apart."""
+    """What kind of problem this is, by which weights are distinguished."""
     if decoder.by_finish:
         return "workflows"
     if can_hold(decoder.a):
@@ -189,11 +189,10 @@ class OneShot:
         """Which weights planned, or who stood in."""
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why no planner can act on the problem."""
         return refuse_unplannable(problem)
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
-        """The best of so many schedules as the effort says, or as fit into the budget."""
+        """The best of as many schedules as the effort says, or as fit into the budget."""
         decoder = Decoder(problem)
         if not problem.num_tasks:
             return decoder.schedule(np.zeros(0))
@@ -262,7 +261,6 @@ class OneShotSearch:
         self.note = ""
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why no planner can act on the problem."""
         return refuse_unplannable(problem)
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
@@ -353,7 +351,7 @@ def _turn(lists: Sequence[Scores], policy: Policy, k: int) -> Scores:
 
 
 def _chunks(limit: Limit, count: int) -> Iterator[int]:
-    """Sizes of the batches to draw after so many schedules."""
+    """Sizes of the batches to draw after this many schedules."""
     if limit.is_repeatable:
         left = (limit.effort or SAMPLES) - count
         while left > 0:

@@ -78,7 +78,7 @@ class Dispatcher:
         return self.refuse_devices(problem, compile_stream(problem))
 
     def refuse_devices(self, problem: Problem, stream: Stream) -> str | None:
-        """The reason why it would leave tasks waiting for ever on the devices of this stream, or None."""
+        """The reason why it would leave tasks waiting forever on the devices of this stream, or None."""
         if self.number != kernels.HEAVY_LAST:
             return None
         heavy = heavy_kinds(kind_times(problem, stream), self.heavy_factor)
@@ -121,7 +121,7 @@ class Dispatcher:
 
 
 def equal_odds(graph: TaskGraph) -> Floats:
-    """Probability of every edge for somebody who knows nothing: equal within a branch."""
+    """Probability of every edge without any knowledge: equal within a branch."""
     key = np.stack([graph.sources, graph.branch])
     _, inverse, size = np.unique(key, axis=1, return_inverse=True, return_counts=True)
     return np.where(graph.branch == ALWAYS, 1.0, 1.0 / size[inverse.ravel()])

@@ -55,7 +55,7 @@ class PlanDispatcher:
     def run_all(
         self,
         problems: Sequence[Problem],
-        worlds: Sequence[Realisation],
+        realisations: Sequence[Realisation],
         seeds: Sequence[int],
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
@@ -66,8 +66,8 @@ class PlanDispatcher:
                 field="scheduler",
             )
         announce()
-        cases = zip(problems, worlds, seeds, strict=True)
-        return [_Run(self, problem, world, seed, outages).play() for problem, world, seed in cases]
+        runs = zip(problems, realisations, seeds, strict=True)
+        return [_Run(self, problem, realisation, seed, outages).play() for problem, realisation, seed in runs]
 
 
 heft_job = PlanDispatcher("heft-job", Heft(), float("inf"))
@@ -189,14 +189,14 @@ class _Run:
         self,
         dispatcher: PlanDispatcher,
         problem: Problem,
-        world: Realisation,
+        realisation: Realisation,
         seed: int,
         outages: Sequence[Outage],
     ) -> None:
-        self.problem, self.world = problem, world
+        self.problem, self.realisation = problem, realisation
         self.moves, self.has_outages = moves_of(outages, problem), len(outages) > 0
         self.w = compile_tasks([problem])
-        self.f = facts_of([world], self.w)
+        self.f = facts_of([realisation], self.w)
         self.s = new_task_state(self.w, problem.num_tasks + 1 + extra_rows(self.moves, problem))
         self.plans = Plans(dispatcher, problem, self.w, self.f, self.s, seed)
 
@@ -210,7 +210,7 @@ class _Run:
             refuse_unfinished(self.problem, self.s, 0)
         if self.s.overflow.any():
             raise InputError("the event kernel ran out of room for rows or events")
-        return schedule_of(self.problem, self.world, self.w, self.s)
+        return schedule_of(self.problem, self.realisation, self.w, self.s)
 
     def _move_until(self, time: float) -> None:
         """Let time pass; devices go and come."""

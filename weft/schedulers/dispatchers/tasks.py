@@ -52,7 +52,7 @@ class TaskDispatcher(Protocol):
     def run_all(
         self,
         problems: Sequence[Problem],
-        worlds: Sequence[Realisation],
+        realisations: Sequence[Realisation],
         seeds: Sequence[int],
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
@@ -65,19 +65,19 @@ class TaskDispatcher(Protocol):
 def run_one(
     dispatcher: Any,
     problem: Problem,
-    world: Realisation,
+    realisation: Realisation,
     seed: int = 0,
     outages: Sequence[Outage] = (),
 ) -> Schedule:
     """One problem carried out, while devices are away as the outages say.
 
-    ``dispatcher`` is a ``TaskDispatcher``, or anybody's object with ``name`` and ``decide(view)``.
+    ``dispatcher`` is a ``TaskDispatcher``, or any object with ``name`` and ``decide(view)``.
     """
     chosen = as_dispatcher(dispatcher)
     reason = chosen.supports(problem)
     if reason is not None:
         raise UnsupportedError(f"{chosen.name}: {reason}", field="scheduler")
-    return chosen.run_all([problem], [world], [seed], outages)[0]
+    return chosen.run_all([problem], [realisation], [seed], outages)[0]
 
 
 def by_age(problem: Problem, seed: int, first_job: int = 0) -> Floats:
@@ -143,20 +143,19 @@ class RuleDispatcher:
     look: int = LOOK
 
     def supports(self, problem: Problem) -> str | None:
-        """None if it can act on this problem, else the reason why not."""
         return refuse_tasks(problem)
 
     def run_all(
         self,
         problems: Sequence[Problem],
-        worlds: Sequence[Realisation],
+        realisations: Sequence[Realisation],
         seeds: Sequence[int],
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
         """All problems in one call of the kernel; with outages one after the other."""
         announce()
         w = compile_tasks(problems)
-        f = facts_of(worlds, w)
+        f = facts_of(realisations, w)
         moves = [moves_of(outages, problem) for problem in problems]
         pairs = zip(moves, problems, strict=True)
         s = new_task_state(w, max((extra_rows(own, problem) for own, problem in pairs), default=0))
@@ -172,8 +171,8 @@ class RuleDispatcher:
             run_tasks(rule, w, f, s)
         if s.overflow.any():
             raise InputError("the event kernel ran out of room for rows or events")
-        cases = enumerate(zip(problems, worlds, strict=True))
-        return [schedule_of(problem, world, w, s, b) for b, (problem, world) in cases]
+        runs = enumerate(zip(problems, realisations, strict=True))
+        return [schedule_of(problem, realisation, w, s, b) for b, (problem, realisation) in runs]
 
     @property
     def is_priced(self) -> bool:

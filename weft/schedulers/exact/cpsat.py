@@ -20,7 +20,7 @@ import numpy as np
 from weft.errors import InfeasibleError, InputError, MissingExtra
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
-from weft.schedulers.exact.ticks import Answer, Case, whole_units
+from weft.schedulers.exact.ticks import Answer, TickProblem, whole_units
 from weft.sim.arrays import SLOTS
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ def refuse_solver() -> str | None:
 
 
 class Program:
-    """The CP-SAT model of a case: an optional interval per (task, pool), a lag per edge."""
+    """The CP-SAT model of a problem in ticks: an optional interval per (task, pool), a lag per edge."""
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.cp = case, load_solver()
+    def __init__(self, ticked: TickProblem) -> None:
+        self.ticked, self.cp = ticked, load_solver()
         self.model: cp_model.CpModel = self.cp.CpModel()
         self.always = self.model.new_constant(1)
-        self.makespan = self.model.new_int_var(0, case.latest, "makespan")
+        self.makespan = self.model.new_int_var(0, ticked.latest, "makespan")
         self.start: list[cp_model.IntVar] = []
         self.end: list[cp_model.LinearExprT] = []
         self.uses: list[dict[int, cp_model.IntVar]] = []  # per task: pool -> literal
@@ -103,18 +103,18 @@ class Program:
         """Whether the wall clock ended the last search: it was undecided, with deterministic time left.
 
         The wall time does not tell, for the solver stops a little before its limit."""
-        held: list[Held] = [[] for _ in case.pools]
-        for i in range(case.problem.num_tasks):
+        held: list[Held] = [[] for _ in ticked.pools]
+        for i in range(ticked.problem.num_tasks):
             self._add_task(i, held)
         for p, intervals in enumerate(held):
             self._limit(p, intervals)
-        for e, i in enumerate(np.repeat(np.arange(len(self.start)), np.diff(case.a.succ_ptr)).tolist()):
-            self._add_edge(e, i, int(case.a.succ[e]))
-        if case.problem.num_tasks <= MOST_RELATED:
-            for j, (before, after) in enumerate(zip(case.descends.T, case.descends, strict=True)):
+        for e, i in enumerate(np.repeat(np.arange(len(self.start)), np.diff(ticked.a.succ_ptr)).tolist()):
+            self._add_edge(e, i, int(ticked.a.succ[e]))
+        if ticked.problem.num_tasks <= MOST_RELATED:
+            for j, (before, after) in enumerate(zip(ticked.descends.T, ticked.descends, strict=True)):
                 self._weigh(np.flatnonzero(before).tolist(), self.start[j])
                 self._weigh(np.flatnonzero(after).tolist(), self.makespan - self.end[j])
-        for twins in case.twins:
+        for twins in ticked.twins:
             for i, j in pairwise(twins):
                 self.model.add(self.start[i] <= self.start[j])
         self.model.minimize(self.makespan)
@@ -123,19 +123,19 @@ class Program:
 
     def _add_task(self, i: int, held: list[Held]) -> None:
         """Start, end and intervals; empty ones hold nothing."""
-        case = self.case
-        ticks = {p: int(case.run[i, case.pools[p].device_class]) for p in case.may_use(i)}
-        latest = int(case.due[i]) if case.due[i] <= case.horizon else case.latest
+        ticked = self.ticked
+        ticks = {p: int(ticked.run[i, ticked.pools[p].device_class]) for p in ticked.may_use(i)}
+        latest = int(ticked.due[i]) if ticked.due[i] <= ticked.horizon else ticked.latest
         if len(ticks) == 1:
             self._add_fixed(i, *ticks.popitem(), latest, held)
         else:
             self._add_choice(i, ticks, latest, held)
-        if case.a.succ_ptr[i] == case.a.succ_ptr[i + 1]:  # the others end before their children do
+        if ticked.a.succ_ptr[i] == ticked.a.succ_ptr[i + 1]:  # the others end before their children do
             self.model.add(self.makespan >= self.end[i])
 
     def _add_fixed(self, i: int, pool: int, ticks: int, latest: int, held: list[Held]) -> None:
         """A task that can be in one pool only: nothing about it is optional."""
-        start = self.model.new_int_var(int(self.case.release[i]), self.case.latest, f"start {i}")
+        start = self.model.new_int_var(int(self.ticked.release[i]), self.ticked.latest, f"start {i}")
         self.model.add(start + ticks <= latest)
         if ticks:
             held[pool].append((i, self.model.new_fixed_size_interval_var(start, ticks, f"{i} in {pool}")))
@@ -146,7 +146,7 @@ class Program:
     def _add_choice(self, i: int, ticks: dict[int, int], latest: int, held: list[Held]) -> None:
         """A task with a choice: one optional interval per pool, exactly one of which is there."""
         model = self.model
-        start = model.new_int_var(int(self.case.release[i]), self.case.latest, f"start {i}")
+        start = model.new_int_var(int(self.ticked.release[i]), self.ticked.latest, f"start {i}")
         end = model.new_int_var(0, latest, f"end {i}")
         uses = {p: model.new_bool_var(f"task {i} in pool {p}") for p in ticks}
         model.add_exactly_one(uses.values())
@@ -164,9 +164,9 @@ class Program:
 
     def _limit(self, p: int, held: Held) -> None:
         """What runs in a pool at one time fits its capacities, and its work fits the makespan."""
-        pool = self.case.pools[p]
+        pool = self.ticked.pools[p]
         for r, capacity in enumerate(pool.capacity):
-            demand = self.case.a.demand[[i for i, _ in held], r]
+            demand = self.ticked.a.demand[[i for i, _ in held], r]
             if not math.isfinite(capacity) or demand.sum() <= capacity:
                 continue
             units, most = whole_units(demand, capacity)
@@ -177,7 +177,7 @@ class Program:
             else:
                 self.model.add_cumulative(intervals, units, most)
                 self._order([i for i, *_ in holders])
-            work = [int(self.case.run[i, pool.device_class]) * unit for i, _, unit in holders]
+            work = [int(self.ticked.run[i, pool.device_class]) * unit for i, _, unit in holders]
             load = self.cp.LinearExpr.weighted_sum([self.uses[i][p] for i, *_ in holders], work)
             self.model.add(load <= most * self.makespan)
 
@@ -186,18 +186,22 @@ class Program:
         if len(tasks) > MOST_ORDERED:
             return
         for i, j in permutations(tasks, 2):
-            if (i, j) not in self.before and not self.case.descends[i, j] and not self.case.descends[j, i]:
+            if (
+                (i, j) not in self.before
+                and not self.ticked.descends[i, j]
+                and not self.ticked.descends[j, i]
+            ):
                 literal = self.before[i, j] = self.model.new_bool_var(f"{i} before {j}")
                 self.model.add(self.end[i] <= self.start[j]).only_enforce_if(literal)
                 self.model.add(self.end[i] > self.start[j]).only_enforce_if(~literal)
 
     def _weigh(self, tasks: list[int], room: cp_model.LinearExprT) -> None:
         """The work of these tasks fits the slots in this time; follows from the rest, helps the bound."""
-        for p, pool in enumerate(self.case.pools):
+        for p, pool in enumerate(self.ticked.pools):
             users = [i for i in tasks if p in self.uses[i]]
             if len(users) > 1:
-                slots = self.case.a.demand[users, SLOTS].astype(np.int64)
-                work = (self.case.run[users, pool.device_class] * slots).tolist()
+                slots = self.ticked.a.demand[users, SLOTS].astype(np.int64)
+                work = (self.ticked.run[users, pool.device_class] * slots).tolist()
                 load = self.cp.LinearExpr.weighted_sum([self.uses[i][p] for i in users], work)
                 self.model.add(load <= round(pool.capacity[SLOTS]) * room)
 
@@ -205,7 +209,7 @@ class Program:
         """The child starts after its parent, later by the lag unless both are in one pool."""
         gap = self.start[j] - self.end[i]
         lags = {
-            (g, h): int(self.case.lag[e, g, h])
+            (g, h): int(self.ticked.lag[e, g, h])
             for g, ps in self._groups(i).items()
             for h, qs in self._groups(j).items()
             if g != h or len({*ps, *qs}) > 1
@@ -222,7 +226,7 @@ class Program:
         """Pools that task i may use, by link group."""
         groups: dict[int, list[int]] = {}
         for p in self.uses[i]:
-            groups.setdefault(self.case.pools[p].group, []).append(p)
+            groups.setdefault(self.ticked.pools[p].group, []).append(p)
         return groups
 
     def _in(self, i: int, g: int) -> list[cp_model.IntVar]:
@@ -258,13 +262,13 @@ class Program:
     def hint(self, schedule: Schedule) -> None:
         """Begin with this schedule.
 
-        Neither its makespan is hinted at nor do variables end at it: a solver that is told to stay below it
+        Neither its makespan is hinted at nor do variables end at it: a solver that must stay below it
         from the first node on proves the optimum up to ten times later than one that comes down to it on
         its own way and learns from that.
         """
-        case, hint = self.case, self.model.add_hint
-        pool, start = case.canonical(schedule)
-        end = [at + int(case.run[i, case.pools[pool[i]].device_class]) for i, at in enumerate(start)]
+        ticked, hint = self.ticked, self.model.add_hint
+        pool, start = ticked.canonical(schedule)
+        end = [at + int(ticked.run[i, ticked.pools[pool[i]].device_class]) for i, at in enumerate(start)]
         self.hinted = Answer(pool, start, end, 0)
         for i, uses in enumerate(self.uses):
             hint(self.start[i], start[i])
@@ -277,7 +281,7 @@ class Program:
         for (i, j), literal in self.before.items():
             hint(literal, end[i] <= start[j])
         for (i, g), literal in self.inside.items():
-            hint(literal, case.pools[pool[i]].group == g)
+            hint(literal, ticked.pools[pool[i]].group == g)
 
     def solve(self, parameters: dict[str, float], on_progress: Progress | None) -> Answer | None:
         """Search; None if neither a schedule nor a bound was found in time.
@@ -304,11 +308,11 @@ class Program:
         for key, value in parameters.items():
             setattr(solver.parameters, key, value)
         status = solver.solve(self.model, self.callback)
-        if status == self.cp.INFEASIBLE and self.case.has_deadlines:
+        if status == self.cp.INFEASIBLE and self.ticked.has_deadlines:
             solver.parameters.cp_model_presolve = False  # a verdict that ends the run is asked for twice
             status = solver.solve(self.model)
             if status == self.cp.INFEASIBLE:
-                raise InfeasibleError(_late(self.case.problem), field="deadline")
+                raise InfeasibleError(_late(self.ticked.problem), field="deadline")
         is_decided = status in (self.cp.OPTIMAL, self.cp.INFEASIBLE)
         self.spent = Spent(solver.wall_time, solver.response_proto.deterministic_time, is_decided)
         self.is_cut = not is_decided and self.spent.ticks < solver.parameters.max_deterministic_time
@@ -327,7 +331,7 @@ class Program:
         )
 
     def _callback(self, on_progress: Progress) -> cp_model.CpSolverSolutionCallback:
-        scale, started = self.case.grid.scale, time.perf_counter()
+        scale, started = self.ticked.grid.scale, time.perf_counter()
 
         class Callback(self.cp.CpSolverSolutionCallback):  # type: ignore[name-defined, misc]
             best = math.inf

@@ -18,7 +18,7 @@ from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.base import Limit, Planner, refuse_unplannable
 from weft.schedulers.exact.cpsat import Program, Progress, load_solver, refuse_solver
-from weft.schedulers.exact.ticks import Answer, Case, decode, make_pools
+from weft.schedulers.exact.ticks import Answer, TickProblem, decode, make_pools
 from weft.schedulers.planners.first_plans import cheap_plans
 from weft.sim.arrays import Arrays, compile_problem
 
@@ -84,12 +84,12 @@ class Exact:
             return self._report(start, Bound(0.0, "cp-sat", copies=False), 0.0)
         if limit.left() <= 0:
             return self._report(start, None, 0.0)
-        case = Case(problem, start, self.deadlines)
-        program = Program(case)
+        ticked = TickProblem(problem, start, self.deadlines)
+        program = Program(ticked)
         program.hint(start)
         answer = program.solve(self._parameters(seed, limit), self.on_progress)
         self.is_cut = limit.is_repeatable and program.is_cut
-        return self._conclude(case, start, answer)
+        return self._conclude(ticked, start, answer)
 
     def _checked(self, problem: Problem) -> Schedule:
         start = self.start
@@ -115,19 +115,19 @@ class Exact:
             return {**shared, "num_workers": 1, "max_deterministic_time": ticks, "max_time_in_seconds": guard}
         return {**shared, "num_workers": self.workers, "max_time_in_seconds": max(limit.left(), 1e-3)}
 
-    def _conclude(self, case: Case, start: Schedule, answer: Answer | None) -> Schedule:
+    def _conclude(self, ticked: TickProblem, start: Schedule, answer: Answer | None) -> Schedule:
         """The better of start and answer; the start alone if the solver found nothing in time."""
         if answer is None:
             return self._report(start, None, 0.0)
-        found = decode(case, answer)
-        is_met = not (case.has_deadlines and found.misses)
-        is_start_met = not (case.has_deadlines and start.misses)
+        found = decode(ticked, answer)
+        is_met = not (ticked.has_deadlines and found.misses)
+        is_start_met = not (ticked.has_deadlines and start.misses)
         best = found if (is_met, -found.makespan) > (is_start_met, -start.makespan) else start
-        if case.has_deadlines and best.misses:
+        if ticked.has_deadlines and best.misses:
             return self._report(best, None, 0.0)
-        method = "cp-sat, deadlines met" if case.has_deadlines else "cp-sat"
-        bound = Bound(min(answer.bound / case.grid.scale, best.makespan), method, copies=False)
-        return self._report(best, bound, case.tolerance)
+        method = "cp-sat, deadlines met" if ticked.has_deadlines else "cp-sat"
+        bound = Bound(min(answer.bound / ticked.grid.scale, best.makespan), method, copies=False)
+        return self._report(best, bound, ticked.tolerance)
 
     def _report(self, schedule: Schedule, bound: Bound | None, tolerance: float) -> Schedule:
         """The schedule with its bound; fills the note."""

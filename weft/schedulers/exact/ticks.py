@@ -108,7 +108,7 @@ def _is_lane(a: Arrays, d: int) -> bool:
     return bool((a.demand[can, SLOTS] == 1).all() and not others.any())
 
 
-class Case:
+class TickProblem:
     """A problem in ticks since the first release.
 
     Some best schedule keeps the ``horizon``, the makespan of the start; any schedule without needless
@@ -232,35 +232,35 @@ def whole_units(demand: Floats, capacity: float) -> tuple[list[int], int]:
     return np.floor(demand * scale).astype(np.int64).tolist(), int(most * scale)
 
 
-def decode(case: Case, answer: Answer) -> Schedule:
+def decode(ticked: TickProblem, answer: Answer) -> Schedule:
     """The schedule with the pools and the order of an answer, every task as early as that allows.
 
     On an exact grid no task starts later than in the answer.
     """
-    a = case.a
+    a = ticked.a
     place = np.empty(len(a.order), np.int64)
     place[a.order] = np.arange(len(a.order))
     by_start = np.lexsort(np.array((place, answer.finish, answer.start))).tolist()
     start, finish = np.zeros(len(by_start)), np.zeros(len(by_start))
-    desks = [_Desk(pool.capacity) for pool in case.pools]
+    desks = [_Desk(pool.capacity) for pool in ticked.pools]
     for i in by_start:
         p = answer.pool[i]
-        run = float(a.run[i, case.pools[p].device_class])
-        ready = _ready(case, answer.pool, finish, i)
+        run = float(a.run[i, ticked.pools[p].device_class])
+        ready = _ready(ticked, answer.pool, finish, i)
         start[i] = desks[p].take(ready, run, a.demand[i].tolist()) if run else ready
         finish[i] = start[i] + run
-    device = _devices(case, answer.pool, start, finish)
-    return Schedule(case.problem, np.arange(len(by_start), dtype=np.int32), device, start, finish)
+    device = _devices(ticked, answer.pool, start, finish)
+    return Schedule(ticked.problem, np.arange(len(by_start), dtype=np.int32), device, start, finish)
 
 
-def _ready(case: Case, pool: list[int], finish: Floats, i: int) -> float:
+def _ready(ticked: TickProblem, pool: list[int], finish: Floats, i: int) -> float:
     """When the data of all parents of a task is there."""
-    a, at = case.a, float(case.a.release[i])
+    a, at = ticked.a, float(ticked.a.release[i])
     for e in range(a.pred_ptr[i], a.pred_ptr[i + 1]):
         k = int(a.pred[e])
-        source, target = case.pools[pool[k]], case.pools[pool[i]]
+        source, target = ticked.pools[pool[k]], ticked.pools[pool[i]]
         arrival = float(finish[k])
-        if pool[k] != pool[i] and case.has_transfers:
+        if pool[k] != pool[i] and ticked.has_transfers:
             g, h = source.group, target.group
             arrival += float(a.latency[g, h] + a.pred_data[e] * a.inverse[g, h])
         at = max(at, arrival)
@@ -294,13 +294,13 @@ class _Desk:
         return all(x + y <= most for x, y, most in zip(self.used, demand, self.most, strict=True))
 
 
-def _devices(case: Case, pool: list[int], start: Floats, finish: Floats) -> Ints32:
+def _devices(ticked: TickProblem, pool: list[int], start: Floats, finish: Floats) -> Ints32:
     """A device for every task; joined devices hand out their slots, first free first."""
-    device = np.array([case.pools[p].devices[0] for p in pool], dtype=np.int32)
+    device = np.array([ticked.pools[p].devices[0] for p in pool], dtype=np.int32)
     free: dict[int, list[tuple[float, int]]] = {}
-    for p, (devices, *_) in enumerate(case.pools):
+    for p, (devices, *_) in enumerate(ticked.pools):
         if len(devices) > 1:
-            slots = round(case.pools[p].capacity[SLOTS]) // len(devices)
+            slots = round(ticked.pools[p].capacity[SLOTS]) // len(devices)
             free[p] = [(0.0, d) for d in devices for _ in range(slots)]
             heapify(free[p])
     for i in np.lexsort((finish, start)).tolist():

@@ -29,7 +29,7 @@ EXACT_TASKS = 40
 EXACT_OPERATIONS = 1000
 """The same for job shops."""
 DRAWN_SHARE, MOST_DRAWN = 8, 64
-"""One evaluation of so many goes to a learned planner, up to so many schedules."""
+"""One evaluation in this many goes to a learned planner, up to this many schedules."""
 SMALL_SHOP = 260
 """Job shops up to this size (15x15) leave most of the time to CP-SAT."""
 
@@ -60,7 +60,6 @@ class Auto:
         """Whether the wall clock ended a member that an effort was to end."""
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why no planner can act on the problem."""
         return refuse_unplannable(problem)
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:

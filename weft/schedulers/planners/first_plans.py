@@ -10,7 +10,7 @@ from weft.schedulers.base import Limit, Planner
 from weft.schedulers.planners.lists import Cpop, Heft, Lookahead, MinMin, Peft, Perturbed
 
 FIRST_EFFORT, FIRST_SHARE, FIRST_SECONDS = 1_064, 0.1, 0.005
-"""What the planner of the caller may use: evaluations, or this share of the time, at most so long per task."""
+"""What the planner of the caller may use: evaluations, or this share of the time, at most this long per task."""
 
 
 def cheap_plans(problem: Problem, first: Planner | None, seed: int, limit: Limit) -> list[Schedule]:

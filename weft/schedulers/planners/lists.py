@@ -41,7 +41,6 @@ class ListPlanner:
     """Whether it can plan a job around what others have committed and what of it has started."""
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why this planner cannot act on the problem."""
         if self.makes_copies and not problem.objective.copies:
             return "it runs copies of tasks, and the objective forbids copies"
         return refuse_unplannable(problem)

@@ -251,7 +251,6 @@ class Rule:
         self.name = self.mix.name
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why no planner can act on the problem."""
         return refuse_unplannable(problem)
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:

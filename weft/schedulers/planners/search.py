@@ -22,12 +22,14 @@ from weft.schedulers.planners.rules import RULES, WAIT, Decoder, Features
 from weft.sim.arrays import Arrays
 from weft.sim.random import new_state
 from weft.sim.timeline.list_planning import list_order, optimistic_cost, place_all
-from weft.sim.timeline.local_search import search_devices, search_lists
+from weft.sim.timeline.local_search import Point, Progress, search_devices, search_lists
 from weft.sim.timeline.timelines import Timeline, clear, new_timeline, rows_of
 
 DEFAULT_EFFORT = 5000
 LOOKAHEAD_LIMIT = 60_000
 """Tasks times devices up to which lookahead HEFT is worth its time as a start."""
+WARMTH = 0.002
+"""Relative loss that the search on devices accepts with probability 1/e."""
 FLEXIBLE_SHARE = 0.75
 """What the search on devices gets where transfers are free and tasks have several classes."""
 
@@ -64,7 +66,6 @@ class Search:
         self.note = ""
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why no planner can act on the problem."""
         return refuse_unplannable(problem)
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
@@ -109,8 +110,8 @@ def _part(limit: Limit, share: float) -> Limit:
 
 
 @dataclass
-class _ListSearch:
-    """Priorities and holds for problems without transfers."""
+class _Searcher:
+    """What every search is given, and what it has to say."""
 
     problem: Problem
     decoder: Decoder
@@ -119,6 +120,10 @@ class _ListSearch:
     floor: float
     start: Schedule | None
     note: str = ""
+
+
+class _ListSearch(_Searcher):
+    """Priorities and holds for problems without transfers."""
 
     def run(self) -> Schedule:
         starts = self._starts()
@@ -156,17 +161,15 @@ class _ListSearch:
     ) -> tuple[float, Floats, np.ndarray]:
         state = new_state(self.seed, k)
         values = np.array([value, value])
-        best_priority, best_hold = priority.copy(), hold.copy()
+        best = Point(priority.copy(), hold.copy())
+        progress = Progress(Point(priority, hold), best, values, state)
         spread = 0.3 * float(priority.std() or 1.0)
         until = self._deadline(share)
         while (chunk := self.meter.next_chunk(share)) and values[1] > self.floor and until() > 0:
             before = self.meter.limit.left()
-            used = search_lists(
-                self.decoder.pools, self.decoder.scratch, priority, hold, best_priority, best_hold,
-                values, state, chunk, spread, self.floor,
-            )  # fmt: skip
+            used = search_lists(self.decoder.pools, self.decoder.scratch, progress, chunk, spread, self.floor)
             self.meter.spend(used, before - self.meter.limit.left())
-        return float(values[1]), best_priority, best_hold
+        return float(values[1]), best.priority, best.choice
 
     def _deadline(self, share: float) -> Callable[[], float]:
         budget = self.meter.limit.budget
@@ -187,17 +190,8 @@ class _Start:
     duplicate: bool = field(compare=False)
 
 
-@dataclass
-class _DeviceSearch:
+class _DeviceSearch(_Searcher):
     """Priorities, devices and copies for problems with transfers."""
-
-    problem: Problem
-    decoder: Decoder
-    meter: Meter
-    seed: int
-    floor: float
-    start: Schedule | None
-    note: str = ""
 
     def run(self) -> Schedule:
         a = self.decoder.a
@@ -254,22 +248,17 @@ class _DeviceSearch:
     def _improve(self, k: int, a: Arrays, t: Timeline, start: _Start, share: float) -> _Start:
         state = new_state(self.seed, k)
         values = np.array([start.value, start.value])
-        priority, forced = start.priority.copy(), start.forced.copy()
-        best_priority, best_forced = priority.copy(), forced.copy()
+        best = Point(start.priority.copy(), start.forced.copy())
+        current = Point(start.priority.copy(), start.forced.copy())
+        progress = Progress(current, best, values, state)
         budget = self.meter.limit.budget or 0.0
         while (chunk := self.meter.next_chunk(share)) and values[1] > self.floor:
             before = self.meter.limit.left()
             if budget and before < (1.0 - share) * budget:
                 break
-            used = search_devices(
-                a, t, priority, forced, start.bias, start.duplicate, best_priority, best_forced,
-                values, state, chunk, self._warmth(share), self.floor,
-            )  # fmt: skip
+            used = search_devices(a, t, progress, start.bias, start.duplicate, chunk, WARMTH, self.floor)
             self.meter.spend(used, before - self.meter.limit.left())
-        return _Start(float(values[1]), start.name, best_priority, best_forced, start.bias, start.duplicate)
-
-    def _warmth(self, share: float) -> float:
-        return 0.002
+        return _Start(float(values[1]), start.name, best.priority, best.choice, start.bias, start.duplicate)
 
 
 def list_of(schedule: Schedule) -> tuple[Floats, Ints]:

@@ -51,7 +51,6 @@ class Tabu:
     note = ""
 
     def supports(self, problem: Problem) -> str | None:
-        """None, or why this planner cannot act on the problem."""
         return refuse_unplannable(problem) or refuse_open_devices(problem)
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:

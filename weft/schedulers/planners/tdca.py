@@ -149,7 +149,7 @@ def _own_device(a: Arrays, i: int) -> int:
 
 
 def _keep_needed(a: Arrays, t: Timeline) -> None:
-    """Keep the rows whose data somebody waits for, and the first of every task; drop the others."""
+    """Keep the rows whose data some task waits for, and the first of every task; drop the others."""
     rows = int(t.num_rows[0])
     needed = np.zeros(rows, np.bool_)
     by_task: list[list[int]] = [[] for _ in range(len(a.release))]

@@ -1,4 +1,4 @@
-"""What the branches of a task decide in the queue view: told, traced or drawn, and counted."""
+"""What the branches of a task decide in the queue view: reported, traced or drawn, and counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @inlined
 def outcome_of(stream: Stream, s: State, b: int, job: int, node: int, v: int, group: int) -> int:
-    """The edge that is taken out of one branch group of node v: told, traced, or a keyed draw."""
+    """The edge that is taken out of one branch group of node v: reported, traced, or a keyed draw."""
     first, last = stream.succ_ptr[v], stream.succ_ptr[v + 1]
     if s.told.shape[1] > 0:
         for e in range(first, last):

@@ -17,7 +17,7 @@ from weft.model.arrivals import Arrivals
 from weft.model.draws import ARRIVAL, EPISODE, PROBABILITY
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
-from weft.model.stream import Drift, StreamCase
+from weft.model.stream import Drift, StreamProblem
 from weft.sim.jit import announce, kernel
 from weft.sim.queues.drift import write_drift
 from weft.sim.queues.kernel import (
@@ -103,7 +103,7 @@ class Setup:
 
 
 def setup_of(
-    case: StreamCase, sight: Sight | None = None, *, waits: bool = False, narrows: bool = False
+    case: StreamProblem, sight: Sight | None = None, *, waits: bool = False, narrows: bool = False
 ) -> Setup:
     """A described stream as the simulator takes it, for a policy that sees this much."""
     rules = rules_of(case)
@@ -112,7 +112,7 @@ def setup_of(
     )
 
 
-def rules_of(case: StreamCase, sight: Sight | None = None) -> Rules:
+def rules_of(case: StreamProblem, sight: Sight | None = None) -> Rules:
     """The rules of a described stream; where it leaves estimates to the policy, as this one sees it."""
     forget = case.forget or (sight.forget if sight else 0.0)
     return Rules(case.expiry, case.idle_block, forget, case.peeks, case.tracked)
@@ -281,7 +281,7 @@ class QueueEnv:
         self.reset(seed)
 
     def reset(self, seed: int | Ints | None) -> None:
-        """Start every environment anew; with staggering, first episodes have different lengths.
+        """Restart every environment; with staggering, first episodes have different lengths.
 
         A number seeds them all, and each draws its own episodes; an array gives each the seed it
         would have alone; None goes on to the next episode of each.

@@ -39,7 +39,7 @@ PAIR = ("can run", "run time", "against mean", "against best", "cost against bes
 
 
 def graph_size(num_kinds: int, num_devices: int) -> int:
-    """Length of a row with room for so many kinds and devices."""
+    """Length of a row with room for this many kinds and devices."""
     pairs = num_kinds * num_devices * len(PAIR)
     return len(WORLD) + num_kinds * len(KIND) + num_devices * len(DEVICE) + pairs + num_kinds**2
 

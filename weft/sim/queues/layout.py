@@ -10,6 +10,7 @@ from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.cluster import Cluster
 from weft.model.graph import ALWAYS, Floats, Ints, TaskGraph
 from weft.model.problem import Problem
+from weft.sim.arrays import zeros
 from weft.sim.queues.kernel import NUM_COUNTS, NUM_TOTALS, State, Stream
 
 INFINITE = float("inf")
@@ -24,8 +25,8 @@ class Rules:
     idle_block: float = 0.0
     """How long an idle decision blocks its device; 0: until the next event."""
     forget: float = 0.0
-    """Weight of older outcomes in the running estimate of a branch, per new outcome; 0: as the one who
-    estimates was made, who forgets nothing unless that was said."""
+    """Weight of older outcomes in the running estimate of a branch, per new outcome; 0: the
+    default of the estimator, which forgets nothing unless it was made to."""
     peeks: bool = False
     """Whether the outcome of a branch counts from the start of its task instead of its end."""
     tracked: tuple[str, ...] | None = None
@@ -152,8 +153,8 @@ def _can_run(run: Floats, kind: Ints, num_kinds: int, device_class: Ints) -> np.
 def _choices(graphs: list[TaskGraph], rules: Rules) -> Ints:
     """Number of the tracked branch each edge belongs to, -1 for none.
 
-    Branches are numbered through all graphs, those of one task by their group; jobs of the very same
-    graph share them.
+    Branches are numbered through all graphs, those of one task by their group; jobs of the same
+    graph object share them.
     """
     places: dict[int, int] = {}
     same = [places.setdefault(id(graph), k) for k, graph in enumerate(graphs)]
@@ -218,42 +219,28 @@ def new_state(
     # a device may start again before all ends of its last batch at this same time are seen
     running = 2 * int(stream.batch.sum()) + 1
 
-    def ints(*shape: int) -> Ints:
-        return np.zeros((num_envs, *shape), np.int64)
-
-    def floats(*shape: int) -> Floats:
-        return np.zeros((num_envs, *shape))
-
-    return State(
-        seed=ints(),
-        jobs=np.full(num_envs, num_jobs, np.int64),
-        arrival=floats(num_jobs),
-        graph=ints(num_jobs if mixed else 0),
-        trace=ints(num_jobs if traced else 0, max_nodes),
-        told=np.zeros((num_envs, int(np.diff(stream.succ_ptr).max(initial=0)) if told else 0), np.bool_),
-        probability=np.tile(probability, (num_envs, 1)),
-        drift_at=floats(knots),
-        drift_value=floats(knots),
-        finish=floats(num_jobs),
-        task_device=ints(num_jobs if recorded else 0, max_nodes),
-        task_batch=ints(num_jobs if recorded else 0, max_nodes),
-        task_start=floats(num_jobs if recorded else 0, max_nodes),
-        task_finish=floats(num_jobs if recorded else 0, max_nodes),
-        open_edges=ints(slots, max_nodes),
-        stack=ints(max_nodes + 1),
-        open_tasks=ints(slots),
-        queue=ints(num_kinds, room),
-        queued=ints(num_kinds),
-        event_time=floats(running),
-        event_item=ints(running),
-        free_at=floats(num_devices),
-        running_kind=ints(num_devices),
-        running_size=ints(num_devices),
-        device_busy=floats(num_devices),
-        device_batches=ints(num_devices),
-        device_tasks=ints(num_devices),
-        seen=floats(num_branches(stream), 2),
-        count=ints(NUM_COUNTS),
-        total=floats(NUM_TOTALS),
-        overflow=np.zeros(num_envs, np.bool_),
+    drawn, kept = num_jobs if traced else 0, num_jobs if recorded else 0
+    branches, width = num_branches(stream), int(np.diff(stream.succ_ptr).max(initial=0)) if told else 0
+    columns = zeros(
+        State,
+        ((num_envs,), "seed overflow"),
+        ((num_envs, num_jobs), "arrival finish"),
+        ((num_envs, num_jobs if mixed else 0), "graph"),
+        ((num_envs, drawn, max_nodes), "trace"),
+        ((num_envs, width), "told"),
+        ((num_envs, knots), "drift_at drift_value"),
+        ((num_envs, kept, max_nodes), "task_device task_batch task_start task_finish"),
+        ((num_envs, slots, max_nodes), "open_edges"),
+        ((num_envs, max_nodes + 1), "stack"),
+        ((num_envs, slots), "open_tasks"),
+        ((num_envs, num_kinds, room), "queue"),
+        ((num_envs, num_kinds), "queued"),
+        ((num_envs, running), "event_time event_item"),
+        ((num_envs, num_devices), "free_at running_kind running_size"),
+        ((num_envs, num_devices), "device_busy device_batches device_tasks"),
+        ((num_envs, branches, 2), "seen"),
+        ((num_envs, NUM_COUNTS), "count"),
+        ((num_envs, NUM_TOTALS), "total"),
     )
+    jobs = np.full(num_envs, num_jobs, np.int64)
+    return State(jobs=jobs, probability=np.tile(probability, (num_envs, 1)), **columns)

@@ -124,7 +124,7 @@ def observe(stream: Stream, sight: Sight, s: State, b: int, out: Floats) -> None
 
 @inlined
 def write_mask(stream: Stream, s: State, b: int, mask: Bools) -> None:
-    """Which kinds a device may start now; idle (last) is always allowed, and all there is beyond them."""
+    """Which kinds a device may start now; idle (last) is always allowed; rows beyond the devices can only idle."""
     num_devices, num_kinds = stream.can_run.shape
     now, idle = s.total[b, NOW], mask.shape[1] - 1
     for p in range(mask.shape[0]):

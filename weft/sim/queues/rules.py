@@ -100,6 +100,16 @@ def _nothing(rule: Rule, num_kinds: int) -> int:
 
 
 @lean_inlined
+def _assign(rule: Rule, stream: Stream, action: Ints, claimed: Ints, p: int, kind: int) -> None:
+    """Device p gets a kind, or nothing where that is below 0."""
+    if kind < 0:
+        action[p] = _nothing(rule, len(claimed))
+    else:
+        action[p] = kind
+        claimed[kind] += stream.batch[p]
+
+
+@lean_inlined
 def _by_device(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: Ints) -> None:
     """Go through the free devices and pick a kind for each."""
     num_kinds = len(claimed)
@@ -108,11 +118,7 @@ def _by_device(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claim
         if s.free_at[b, p] > s.total[b, NOW]:
             continue
         kind = _pick_kind(rule, s, b, claimed, stream.can_run[p])
-        if kind < 0:
-            action[p] = _nothing(rule, num_kinds)
-        else:
-            action[p] = kind
-            claimed[kind] += stream.batch[p]
+        _assign(rule, stream, action, claimed, p, kind)
 
 
 @lean_inlined
@@ -222,11 +228,7 @@ def _heavy_last(rule: Rule, stream: Stream, s: State, b: int, action: Ints, clai
                     kind = _heaviest(rule, s, b, claimed, stream.can_run[p], rule.least_heavy)
                 if kind < 0:
                     kind = _fullest_light(rule, s, b, claimed, stream.can_run[p], stream.batch[p])
-            if kind < 0:
-                action[p] = _nothing(rule, num_kinds)
-            else:
-                action[p] = kind
-                claimed[kind] += stream.batch[p]
+            _assign(rule, stream, action, claimed, p, kind)
 
 
 @lean_inlined
@@ -308,7 +310,7 @@ def write_ranks(rule: Rule, stream: Stream, probability: Floats, seen: Floats) -
 def _ranked(rule: Rule, stream: Stream, s: State, b: int, action: Ints, claimed: Ints) -> None:
     """Kinds by rank or age, each to the device where it would finish first.
 
-    A busy device may be the best one: it is then reserved in thought, and whoever comes next finds
+    A busy device may be the best one: it then counts as reserved, and the next kind finds
     it busy for longer. Free devices that get nothing wait.
     """
     num_kinds, now, num_free = len(claimed), s.total[b, NOW], 0

@@ -1,7 +1,7 @@
-"""The event kernel with a world outside: what happens is told, one event or decision at a time.
+"""The event kernel with a world outside: what happens is reported, one event or decision at a time.
 
 The state is that of ``sim/queues/kernel.py`` with one environment or more. Durations are expectations: a
-device is busy until its tasks are told to have ended, and ``free_at`` is when that is expected. The
+device is busy until its tasks are reported to have ended, and ``free_at`` is when that is expected. The
 heap of events holds nothing between two calls.
 """
 

@@ -12,7 +12,7 @@ from weft.sim.heap import pop_event
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
 from weft.sim.tasks.moves import expire, finish, release, serve_all
-from weft.sim.tasks.state import NUM_EVENTS, RUNNING, UNBORN, Facts, Tasks, TaskState, mark, refresh
+from weft.sim.tasks.state import NUM_EVENTS, RUNNING, UNRELEASED, Facts, Tasks, TaskState, mark, refresh
 
 
 @inlined
@@ -104,7 +104,7 @@ def run_until(w: Tasks, f: Facts, s: TaskState, b: int, until: float, late: Floa
 def begin(w: Tasks, s: TaskState, b: int) -> None:
     """Empty environment b; keys and work stay as the rule has set them."""
     for i in range(w.task_ptr[b], w.task_ptr[b + 1]):
-        s.status[i] = UNBORN
+        s.status[i] = UNRELEASED
         s.open_edges[i] = w.num_in[i]
         s.place[i] = -1
         s.first_row[i] = -1

@@ -12,7 +12,7 @@ from weft.model import schedule as outcomes
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
-from weft.sim.arrays import Arrays, compile_problem
+from weft.sim.arrays import Arrays, compile_problem, zeros
 from weft.sim.queues.layout import refuse_stream
 from weft.sim.tasks.clock import begin
 from weft.sim.tasks.state import ABORTED, ENDED, EXPIRED, NUM_COUNTS, Facts, Tasks, TaskState
@@ -125,68 +125,25 @@ def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
     """Empty state with room for every task once and ``extra_rows`` more per environment."""
     num_envs = len(tasks.num_groups)
     num_tasks, num_jobs = int(tasks.task_ptr[-1]), int(tasks.job_ptr[-1])
-    num_devices, num_resources = tasks.capacity.shape
+    num_devices = len(tasks.capacity)
     rows = np.diff(tasks.task_ptr) + extra_rows
     events = 4 * rows + 2 * np.diff(tasks.device_ptr) + np.diff(tasks.job_ptr)
-    num_rows, num_events = int(rows.sum()), int(events.sum())
-
-    def ints(n: int) -> Ints:
-        return np.zeros(n, np.int64)
-
-    def bools(n: int) -> Bools:
-        return np.zeros(n, np.bool_)
-
-    state = TaskState(
-        now=np.zeros(num_envs),
-        wake=np.zeros(num_envs),
-        next_job=ints(num_envs),
-        status=ints(num_tasks),
-        open_edges=ints(num_tasks),
-        key=np.zeros(num_tasks),
-        work=np.zeros(num_tasks),
-        ready=ints(num_tasks),
-        place=ints(num_tasks),
-        num_ready=ints(num_envs),
-        stack=ints(num_tasks),
-        job_open=ints(num_jobs),
-        job_left=np.zeros(num_jobs),
-        job_finish=np.zeros(num_jobs),
-        is_expired=bools(num_jobs),
-        free=np.zeros((num_devices, num_resources)),
-        is_up=bools(num_devices),
-        has_room=bools(num_devices),
-        num_free=ints(num_envs),
-        pool_heap=ints(num_devices),
-        pool_place=ints(num_devices),
-        pool_size=ints(int(tasks.pool_ptr[-1])),
-        running=ints(num_devices),
-        queue=ints(num_devices),
-        queue_end=ints(num_devices),
-        queued=np.zeros(num_devices),
-        dirty=ints(num_devices),
-        is_dirty=bools(num_devices),
-        num_dirty=ints(num_envs),
-        look_at=np.zeros(num_devices),
-        row_ptr=_pointer(rows.tolist()),
-        num_rows=ints(num_envs),
-        spare=ints(num_envs),
-        row_task=ints(num_rows),
-        row_device=ints(num_rows),
-        row_start=np.zeros(num_rows),
-        row_finish=np.zeros(num_rows),
-        row_expected=np.zeros(num_rows),
-        row_status=ints(num_rows),
-        first_row=ints(num_tasks),
-        next_row=ints(num_rows),
-        before=ints(num_rows),
-        after=ints(num_rows),
-        event_time=np.zeros(num_events),
-        event_item=ints(num_events),
-        event_ptr=_pointer(events.tolist()),
-        num_events=ints(num_envs),
-        count=np.zeros((num_envs, NUM_COUNTS), np.int64),
-        overflow=bools(num_envs),
+    columns = zeros(
+        TaskState,
+        ((num_envs,), "now wake next_job num_ready num_free num_dirty num_rows spare num_events overflow"),
+        ((num_tasks,), "status open_edges key work ready place stack first_row"),
+        ((num_jobs,), "job_open job_left job_finish is_expired"),
+        (tasks.capacity.shape, "free"),
+        ((num_devices,), "is_up has_room pool_heap pool_place running queue queue_end queued"),
+        ((num_devices,), "dirty is_dirty look_at"),
+        ((int(tasks.pool_ptr[-1]),), "pool_size"),
+        ((int(rows.sum()),), "row_task row_device row_start row_finish row_expected row_status"),
+        ((int(rows.sum()),), "next_row before after"),
+        ((int(events.sum()),), "event_time event_item"),
+        ((num_envs, NUM_COUNTS), "count"),
     )
+    row_ptr, event_ptr = _pointer(rows.tolist()), _pointer(events.tolist())
+    state = TaskState(row_ptr=row_ptr, event_ptr=event_ptr, **columns)
     for b in range(num_envs):
         begin(tasks, state, b)
     return state

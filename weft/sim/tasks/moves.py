@@ -1,4 +1,4 @@
-"""What can happen in the task view: jobs come, tasks start and end, devices are lost and join.
+"""What can happen in the task view: jobs arrive, tasks start and end, devices are lost and join.
 
 The core, for simulators and sessions alike (all take ``(w, f, s, b, ...)``):
 
@@ -11,7 +11,7 @@ The core, for simulators and sessions alike (all take ``(w, f, s, b, ...)``):
 - ``lose`` and ``join`` a device; ``cancel`` what is reserved and has not started;
 - ``serve_all`` starts what reservations allow now.
 
-Time passes in ``task_time``.
+Time passes in ``clock.py``.
 
 With ``Facts.is_live`` nothing is simulated: set ``now``, call ``finish`` when an end is reported,
 then ``serve_all``; rows whose status has become RUNNING are to be started.
@@ -39,7 +39,7 @@ from weft.sim.tasks.state import (
     SKIPPED,
     STARTED,
     TAKEN,
-    UNBORN,
+    UNRELEASED,
     Facts,
     Tasks,
     TaskState,
@@ -193,7 +193,7 @@ def _serve(w: Tasks, f: Facts, s: TaskState, b: int, p: int) -> None:
             s.row_status[row] = CANCELLED
             continue
         has_room = s.is_up[p] and (is_light(s, row) or fits(w, s, i, p))
-        if s.status[i] == UNBORN or not has_room:
+        if s.status[i] == UNRELEASED or not has_room:
             return
         ready = data_ready(w, f, s, b, i, p)
         if ready > now:
@@ -337,7 +337,7 @@ def lose(w: Tasks, s: TaskState, b: int, p: int) -> None:
 
 @kernel
 def join(w: Tasks, s: TaskState, b: int, p: int) -> None:
-    """Device p is there, or there again, and idle."""
+    """Device p joins or comes back, idle."""
     s.is_up[p] = True
     refresh(w, s, b, p)
     mark(w, s, b, p)
@@ -345,7 +345,7 @@ def join(w: Tasks, s: TaskState, b: int, p: int) -> None:
 
 @kernel
 def release(w: Tasks, s: TaskState, b: int, j: int) -> None:
-    """Job j is there: its tasks without parents are ready."""
+    """Job j is released: its tasks without parents are ready."""
     first, last = w.job_task_ptr[j], w.job_task_ptr[j + 1]
     total = 0.0
     for i in range(first, last):

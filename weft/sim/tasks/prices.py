@@ -46,7 +46,7 @@ class Worth(NamedTuple):
 
 @inlined
 def _round(m: Market, v: Worth, busy: Floats) -> None:
-    """Let every profile use the class where it costs least; what is busy then gets dearer."""
+    """Let every profile use the class where it costs least; what is busy then becomes more expensive."""
     busy[:] = 0.0
     for g in range(len(v.weight)):
         if v.weight[g] > 0.0:

@@ -66,10 +66,10 @@ class Replays:
             self.is_light[self.order],
         )
 
-    def times(self, world: Realisation) -> tuple[Floats, Floats]:
+    def times(self, realisation: Realisation) -> tuple[Floats, Floats]:
         """Starts and finishes of the rows of the plan, (num_rows,) each."""
-        _refuse_impossible(self.plan, world)
-        carry_out(self._w, facts_of([world], self._w), self._s, 0, *self._columns)
+        _refuse_impossible(self.plan, realisation)
+        carry_out(self._w, facts_of([realisation], self._w), self._s, 0, *self._columns)
         start, finish = np.empty(len(self.plan)), np.empty(len(self.plan))
         start[self.order] = self._s.row_start[: len(start)]
         finish[self.order] = self._s.row_finish[: len(start)]
@@ -77,17 +77,17 @@ class Replays:
         return start, finish
 
 
-def replayed(plan: Schedule, world: Realisation | None = None) -> Schedule:
+def replayed(plan: Schedule, realisation: Realisation | None = None) -> Schedule:
     """The plan carried out with the run times that happen; None: those it was made with."""
-    start, finish = Replays(plan).times(world or expected(plan.problem))
-    return Schedule(plan.problem, plan.task, plan.device, start, finish, plan.copy, realisation=world)
+    start, finish = Replays(plan).times(realisation or expected(plan.problem))
+    return Schedule(plan.problem, plan.task, plan.device, start, finish, plan.copy, realisation=realisation)
 
 
-def replayed_makespans(plan: Schedule, worlds: Iterable[Realisation]) -> Floats:
-    """Makespan of the plan in each of these worlds."""
+def replayed_makespans(plan: Schedule, realisations: Iterable[Realisation]) -> Floats:
+    """Makespan of the plan in each of these realisations."""
     replays = Replays(plan)
     first = min(job.release for job in plan.problem.jobs)
-    ends = [replays.times(world)[1].max(initial=first) for world in worlds]
+    ends = [replays.times(realisation)[1].max(initial=first) for realisation in realisations]
     return np.array(ends, dtype=np.float64) - first
 
 
@@ -207,8 +207,8 @@ def _refuse_children_first(plan: Schedule, order: Ints) -> None:
             raise InputError(f"not a valid plan: {child!r} starts before its parent {parent!r}")
 
 
-def _refuse_impossible(plan: Schedule, world: Realisation) -> None:
-    durations = world.run_times[plan.task, plan.problem.cluster.device_class[plan.device]]
+def _refuse_impossible(plan: Schedule, realisation: Realisation) -> None:
+    durations = realisation.run_times[plan.task, plan.problem.cluster.device_class[plan.device]]
     if not np.isfinite(durations).all():
         placed = plan.placement(int(np.argmin(np.isfinite(durations))))
         raise InputError(f"not a valid plan: {placed.task!r} cannot run on {placed.device}", field="device")

@@ -45,7 +45,7 @@ class TaskRule(NamedTuple):
 
     order: int  # BY_KEY; BY_LEFT: least work of the job left first; BY_RATIO: its logarithm minus ``ratio``
     device: int  # IDLE, VIRTUAL or LATE
-    look: int  # VIRTUAL and LATE look at so many ready tasks per device
+    look: int  # VIRTUAL and LATE look at this many ready tasks per device
     ratio: Floats  # (num_tasks,) upward rank over the largest of the job, or (0,)
     price: Floats  # (num_jobs, num_classes) of a unit of time, from the so-many-th arrival on, or (0, 0)
 

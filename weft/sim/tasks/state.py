@@ -26,7 +26,7 @@ SLACK = 1e-9
 """Relative slack of a capacity check, for demands that are not whole numbers."""
 
 # TaskState.status: of tasks
-UNBORN, READY, STARTED, DONE, SKIPPED, EXPIRED = range(6)
+UNRELEASED, READY, STARTED, DONE, SKIPPED, EXPIRED = range(6)
 # TaskState.row_status: of rows
 PLANNED, RUNNING, ENDED, ABORTED, CANCELLED = range(5)
 # columns of TaskState.count

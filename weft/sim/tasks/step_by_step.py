@@ -1,4 +1,4 @@
-"""The task view with a world outside: ends are told, decisions are asked for.
+"""The task view with a world outside: ends are reported, decisions are asked for.
 
 State and moves are those of ``sim/tasks/moves.py`` with ``Facts.is_live``; its heap of events stays
 empty.

@@ -7,7 +7,7 @@ For problems in which transfers take no time (job shops, pools, stage graphs). T
 - active (Giffler and Thompson 1960): among the tasks that compete with the one that could
   finish first, the highest priority goes next, even if its device then waits.
 
-With transfers, ``planning.place_all`` decodes a list by earliest finish instead.
+With transfers, ``list_planning.place_all`` decodes a list by earliest finish instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.arrays import Arrays
 from weft.sim.heap import pop_event, push_event
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import kernel, lean_kernel
+from weft.sim.jit import lean_inlined as inlined
 
 SLACK = 1e-9
 
@@ -51,7 +52,7 @@ class Scratch(NamedTuple):
     event_time: Floats  # (num_tasks * 2,) heap
     event_task: Ints  # (num_tasks * 2,) task i ends: i; task i is released: i + num_tasks
     free: Floats  # (num_devices, num_resources)
-    class_free: Ints  # (num_classes,) devices with a free slot
+    class_free: Ints  # (num_classes + 1,) devices with a free slot; last: of all classes
     is_held: Bools  # (num_classes,)
     start: Floats  # (num_tasks,)
     device: Ints  # (num_tasks,)
@@ -89,7 +90,7 @@ def new_scratch(pools: Pools) -> Scratch:
         event_time=np.empty(2 * n + 1),
         event_task=np.empty(2 * n + 1, np.int64),
         free=np.empty(pools.capacity.shape),
-        class_free=np.empty(num_classes, np.int64),
+        class_free=np.empty(num_classes + 1, np.int64),
         is_held=np.empty(num_classes, np.bool_),
         start=np.empty(n),
         device=np.empty(n, np.int64),
@@ -98,7 +99,10 @@ def new_scratch(pools: Pools) -> Scratch:
 
 @inlined
 def _make_ready(ready: Ints, size: int, priority: Floats, i: int) -> int:
-    """Insert task i into the list sorted by priority, ties by index."""
+    """Insert task i into the list sorted by priority, ties by index; without priorities at its end."""
+    if len(priority) == 0:
+        ready[size] = i
+        return size + 1
     low, high = 0, size
     mine = priority[i]
     while low < high:
@@ -115,48 +119,116 @@ def _make_ready(ready: Ints, size: int, priority: Floats, i: int) -> int:
 
 
 @inlined
-def free_device(
-    i: int,
-    first: int,
-    last: int,
-    class_devices: Ints,
-    free: Floats,
-    demand: Floats,
-    allowed: Bools,
-    job: Ints,
-) -> int:
-    """First device among ``class_devices[first:last]`` with room for task i, or -1."""
-    for k in range(first, last):
-        p = class_devices[k]
-        if allowed.shape[0] > 0 and not allowed[job[i], p]:
+def fitting_device(pools: Pools, s: Scratch, i: int) -> int:
+    """Where task i can start now: the first device of its fastest free class that is not held, or -1."""
+    allowed, demand, free = pools.allowed, pools.demand, s.free
+    for q in range(pools.num_choices[i]):
+        c = pools.choices[i, q]
+        if s.class_free[c] == 0 or s.is_held[c]:
             continue
-        fits = True
-        for r in range(free.shape[1]):
-            if demand[i, r] > free[p, r]:
-                fits = False
-                break
-        if fits:
-            return p
+        for k in range(pools.class_ptr[c], pools.class_ptr[c + 1]):
+            p = pools.class_devices[k]
+            if allowed.shape[0] > 0 and not allowed[pools.job[i], p]:
+                continue
+            for r in range(free.shape[1]):
+                if demand[i, r] > free[p, r]:
+                    break
+            else:
+                return p
     return -1
 
 
 @inlined
-def may_use(i: int, first: int, last: int, class_devices: Ints, allowed: Bools, job: Ints) -> bool:
-    """Whether the job of task i may use one of ``class_devices[first:last]``."""
-    found = allowed.shape[0] == 0
-    for k in range(first, last):
-        found = found or allowed[job[i], class_devices[k]]
-    return found
+def hold_classes(pools: Pools, s: Scratch, i: int) -> None:
+    """Let nobody behind task i start on a class of which its job may use a device."""
+    for q in range(pools.num_choices[i]):
+        c = pools.choices[i, q]
+        may_use = pools.allowed.shape[0] == 0
+        for k in range(pools.class_ptr[c], pools.class_ptr[c + 1]):
+            may_use = may_use or pools.allowed[pools.job[i], pools.class_devices[k]]
+        if may_use:
+            s.is_held[c] = True
+
+
+@inlined
+def occupy(pools: Pools, s: Scratch, i: int, p: int, now: float) -> float:
+    """Start task i on device p; returns when it ends."""
+    for r in range(s.free.shape[1]):
+        s.free[p, r] -= pools.demand[i, r]
+    if s.free[p, 0] < 0.5:
+        s.class_free[pools.device_class[p]] -= 1
+        s.class_free[len(s.is_held)] -= 1
+    s.start[i], s.device[i] = now, p
+    return now + pools.run[i, pools.device_class[p]]
+
+
+@inlined
+def _vacate(pools: Pools, s: Scratch, i: int) -> None:
+    p = s.device[i]
+    if s.free[p, 0] < 0.5:
+        s.class_free[pools.device_class[p]] += 1
+        s.class_free[len(s.is_held)] += 1
+    for r in range(s.free.shape[1]):
+        s.free[p, r] += pools.demand[i, r]
+
+
+@inlined
+def open_tasks(pools: Pools, s: Scratch, priority: Floats) -> tuple[int, int]:
+    """Count what every task waits for; returns how many are ready and how many releases are to come."""
+    waiting, release = s.waiting, pools.release
+    n = len(waiting)
+    num_ready, num_events = np.int64(0), np.int64(0)
+    for i in range(n):
+        waiting[i] = pools.num_preds[i]
+        if release[i] > 0.0:  # one more thing to wait for
+            waiting[i] += 1
+            num_events = push_event(s.event_time, s.event_task, num_events, release[i], i + n)
+        elif waiting[i] == 0:
+            num_ready = _make_ready(s.ready, num_ready, priority, i)
+    return num_ready, num_events
+
+
+@inlined
+def _settle(s: Scratch, priority: Floats, num_ready: int, i: int) -> int:
+    """One thing less to wait for; returns how many tasks are ready."""
+    s.waiting[i] -= 1
+    if s.waiting[i] == 0:
+        num_ready = _make_ready(s.ready, num_ready, priority, i)
+    return num_ready
+
+
+@inlined
+def pass_events(
+    pools: Pools, s: Scratch, priority: Floats, num_ready: int, num_events: int
+) -> tuple[int, int, bool]:
+    """All ends and releases of the next moment; returns ready tasks, events left, whether a task ended."""
+    times, tasks, succ_ptr, succ = s.event_time, s.event_task, pools.succ_ptr, pools.succ
+    n, now = len(s.waiting), times[0]
+    has_ended = np.bool_(False)
+    while num_events > 0 and times[0] == now:
+        i = tasks[0]
+        num_events = pop_event(times, tasks, num_events)
+        if i >= n:
+            num_ready = _settle(s, priority, num_ready, i - n)
+            continue
+        has_ended = np.bool_(True)
+        _vacate(pools, s, i)
+        for e in range(succ_ptr[i], succ_ptr[i + 1]):
+            num_ready = _settle(s, priority, num_ready, succ[e])
+    return num_ready, num_events, has_ended
 
 
 @inlined
 def reset(pools: Pools, s: Scratch) -> None:
+    """Everything is free."""
     for p in range(len(pools.device_class)):
         for r in range(s.free.shape[1]):
             s.free[p, r] = pools.capacity[p, r] * (1.0 + SLACK)
-    for c in range(len(s.class_free)):
+    num_classes = len(s.is_held)
+    for c in range(num_classes):
         s.class_free[c] = pools.class_ptr[c + 1] - pools.class_ptr[c]
         s.is_held[c] = False
+    s.class_free[num_classes] = len(pools.device_class)
 
 
 @kernel
@@ -186,97 +258,54 @@ def descendant_sum(order: Ints, succ_ptr: Ints, succ: Ints, amount: Floats) -> F
     return total
 
 
-@kernel
+@inlined
+def _start_ready(
+    pools: Pools, s: Scratch, hold: Bools, num_ready: int, num_events: int, now: float
+) -> tuple[int, int]:
+    """Start each ready task that fits, by priority; returns how many are left and the number of events."""
+    ready, class_free, num_classes = s.ready, s.class_free, len(s.is_held)
+    kept, is_any_held = np.int64(0), False
+    for k in range(num_ready):
+        if class_free[num_classes] == 0:  # nobody else can start now
+            if k > kept:
+                for later in range(k, num_ready):
+                    ready[later - k + kept] = ready[later]
+            kept += num_ready - k
+            break
+        i = ready[k]
+        p = fitting_device(pools, s, i)
+        if p >= 0:
+            finish = occupy(pools, s, i, p, now)
+            num_events = push_event(s.event_time, s.event_task, num_events, finish, i)
+            continue
+        ready[kept] = i
+        kept += 1
+        if len(hold) > 0 and hold[i]:
+            is_any_held = True
+            hold_classes(pools, s, i)
+    if is_any_held:
+        for c in range(num_classes):
+            s.is_held[c] = False
+    return kept, num_events
+
+
+@lean_kernel
 def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> float:
     """Non-delay schedule of one list into ``s.start`` and ``s.device``; returns its last finish.
 
     ``hold`` has one flag per task, or none: then everybody may be overtaken.
     """
-    run, device_class, release = pools.run, pools.device_class, pools.release
-    succ_ptr, succ, num_choices, choices = pools.succ_ptr, pools.succ, pools.num_choices, pools.choices
-    class_ptr, class_devices, demand = pools.class_ptr, pools.class_devices, pools.demand
-    allowed, job = pools.allowed, pools.job
-    waiting, ready, times, tasks = s.waiting, s.ready, s.event_time, s.event_task
-    class_free, is_held, free, starts, devices = s.class_free, s.is_held, s.free, s.start, s.device
-    n = len(priority)
-    has_holds = len(hold) > 0
     reset(pools, s)
-    num_ready, num_events, num_free = np.int64(0), np.int64(0), np.int64(len(device_class))
-    for i in range(n):
-        waiting[i] = pools.num_preds[i]
-        if release[i] > 0.0:  # one more thing to wait for
-            waiting[i] += 1
-            num_events = push_event(times, tasks, num_events, release[i], i + n)
-        elif waiting[i] == 0:
-            num_ready = _make_ready(ready, num_ready, priority, i)
+    num_ready, num_events = open_tasks(pools, s, priority)
     now, last = 0.0, 0.0
     while True:
-        kept = 0
-        held_any = False
-        for k in range(num_ready):
-            if num_free == 0:  # nobody else can start now
-                num_started = k - kept
-                if num_started > 0:
-                    for later in range(k, num_ready):
-                        ready[later - num_started] = ready[later]
-                kept = num_ready - num_started
-                break
-            i = ready[k]
-            p = np.int64(-1)
-            for q in range(num_choices[i]):
-                c = choices[i, q]
-                if class_free[c] > 0 and not is_held[c]:
-                    p = free_device(
-                        i, class_ptr[c], class_ptr[c + 1], class_devices, free, demand, allowed, job
-                    )
-                    if p >= 0:
-                        break
-            if p < 0:
-                ready[kept] = i
-                kept += 1
-                if has_holds and hold[i]:
-                    held_any = True
-                    for q in range(num_choices[i]):
-                        c = choices[i, q]
-                        if may_use(i, class_ptr[c], class_ptr[c + 1], class_devices, allowed, job):
-                            is_held[c] = True
-                continue
-            for r in range(free.shape[1]):
-                free[p, r] -= demand[i, r]
-            if free[p, 0] < 0.5:
-                class_free[device_class[p]] -= 1
-                num_free -= 1
-            starts[i], devices[i] = now, p
-            finish = now + run[i, device_class[p]]
-            last = max(last, finish)
-            num_events = push_event(times, tasks, num_events, finish, i)
-        num_ready = kept
-        if held_any:
-            for c in range(len(is_held)):
-                is_held[c] = False
+        num_ready, num_events = _start_ready(pools, s, hold, num_ready, num_events, now)
         if num_events == 0:
             return last
-        now = times[0]
-        while num_events > 0 and times[0] == now:
-            i = tasks[0]
-            num_events = pop_event(times, tasks, num_events)
-            if i >= n:
-                i -= n
-                waiting[i] -= 1
-                if waiting[i] == 0:
-                    num_ready = _make_ready(ready, num_ready, priority, i)
-                continue
-            p = devices[i]
-            if free[p, 0] < 0.5:
-                class_free[device_class[p]] += 1
-                num_free += 1
-            for r in range(free.shape[1]):
-                free[p, r] += demand[i, r]
-            for e in range(succ_ptr[i], succ_ptr[i + 1]):
-                j = succ[e]
-                waiting[j] -= 1
-                if waiting[j] == 0:
-                    num_ready = _make_ready(ready, num_ready, priority, j)
+        now = s.event_time[0]
+        num_ready, num_events, has_ended = pass_events(pools, s, priority, num_ready, num_events)
+        if has_ended:
+            last = now
 
 
 @kernel

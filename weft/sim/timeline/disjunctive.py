@@ -301,52 +301,38 @@ def begin(shop: Shop, walk: Walk, order: Ints) -> None:
 @inlined
 def delay(shop: Shop, walk: Walk, low: int, high: int) -> None:
     """Move the task at ``low`` and what depends on it behind place ``high`` of the sequence."""
-    pred_ptr, pred = shop.pred_ptr, shop.pred
-    sequence, place, before, mark, moved = walk.sequence, walk.place, walk.before, walk.mark, walk.segment
-    count, to = 1, low
-    moved[0] = sequence[low]
-    mark[moved[0]] = 1
-    for k in range(low + 1, high + 1):
-        i = sequence[k]
-        depends = before[i] >= 0 and mark[before[i]] == 1
-        for e in range(pred_ptr[i], pred_ptr[i + 1]):
-            depends |= mark[pred[e]] == 1
-        if depends:
-            mark[i] = 1
-            moved[count] = i
-            count += 1
-        else:
-            sequence[to] = i
-            place[i] = to
-            to += 1
-    for k in range(count):
-        sequence[to + k] = moved[k]
-        place[moved[k]] = to + k
-        mark[moved[k]] = 0
+    _shift(walk, walk.before, shop.pred_ptr, shop.pred, low, high, np.int64(1))
 
 
 @inlined
 def advance(shop: Shop, walk: Walk, low: int, high: int) -> None:
     """Move the task at ``high`` and what it depends on before place ``low`` of the sequence."""
-    succ_ptr, succ = shop.succ_ptr, shop.succ
-    sequence, place, after, mark, moved = walk.sequence, walk.place, walk.after, walk.mark, walk.segment
-    count, to = 1, high
-    moved[0] = sequence[high]
+    _shift(walk, walk.after, shop.succ_ptr, shop.succ, high, low, np.int64(-1))
+
+
+@inlined
+def _shift(
+    walk: Walk, neighbour: Ints, pointer: Ints, neighbours: Ints, first: int, last: int, step: int
+) -> None:
+    """Move the task at ``first`` past place ``last``, with all on the way that it reaches by neighbours."""
+    sequence, place, mark, moved = walk.sequence, walk.place, walk.mark, walk.segment
+    count, to = 1, first
+    moved[0] = sequence[first]
     mark[moved[0]] = 1
-    for k in range(high - 1, low - 1, -1):
+    for k in range(first + step, last + step, step):
         i = sequence[k]
-        is_needed = after[i] >= 0 and mark[after[i]] == 1
-        for e in range(succ_ptr[i], succ_ptr[i + 1]):
-            is_needed |= mark[succ[e]] == 1
-        if is_needed:
+        goes_along = neighbour[i] >= 0 and mark[neighbour[i]] == 1
+        for e in range(pointer[i], pointer[i + 1]):
+            goes_along |= mark[neighbours[e]] == 1
+        if goes_along:
             mark[i] = 1
             moved[count] = i
             count += 1
         else:
             sequence[to] = i
             place[i] = to
-            to -= 1
+            to += step
     for k in range(count):
-        sequence[to - k] = moved[k]
-        place[moved[k]] = to - k
+        sequence[to + step * k] = moved[k]
+        place[moved[k]] = to + step * k
         mark[moved[k]] = 0

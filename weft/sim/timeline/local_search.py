@@ -6,9 +6,11 @@ of evaluations, so a caller can stop between calls.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from weft.model.graph import Bools, Floats, Ints
+from weft.model.graph import Floats, Ints
 from weft.sim.arrays import Arrays
 from weft.sim.jit import inlined, kernel
 from weft.sim.random import below, normal, uniform
@@ -20,32 +22,39 @@ SPARSITY, SMALLEST, HOLDS = 6.0, -7.0, 0.3
 """How search_lists mutates: exponent of the share of tasks, log of the smallest step, hold flips."""
 
 
+class Point(NamedTuple):
+    """What a decoder takes."""
+
+    priority: Floats  # (num_tasks,)
+    choice: np.ndarray  # (num_tasks,) whether to hold it, or on which device it is forced (-1: any)
+
+
+class Progress(NamedTuple):
+    """Where a search stands; all overwritten."""
+
+    current: Point
+    best: Point
+    value: Floats  # (2,) current and best makespan
+    state: np.ndarray  # of the random numbers
+
+
 @kernel
 def search_lists(
-    pools: Pools,
-    s: Scratch,
-    priority: Floats,
-    hold: Bools,
-    best_priority: Floats,
-    best_hold: Bools,
-    value: Floats,
-    state: np.ndarray,
-    evaluations: int,
-    spread: float,
-    floor: float,
+    pools: Pools, s: Scratch, progress: Progress, evaluations: int, spread: float, floor: float
 ) -> int:
     """(1+1) search on priorities and holds for problems without transfers.
 
-    ``value`` holds the current and the best makespan; equal values are accepted. Stops early when
-    ``floor`` (a lower bound) is reached; returns the evaluations used.
+    Equal makespans are accepted. Stops early when ``floor`` (a lower bound) is reached; returns the
+    evaluations used.
     """
-    n = len(priority)
-    trial, trial_hold = priority.copy(), hold.copy()
+    current, value, state = progress.current, progress.value, progress.state
+    trial, trial_hold = current.priority.copy(), current.choice.copy()
+    n = len(trial)
     for k in range(evaluations):
         if value[1] <= floor:
             return k
         share = uniform(state)
-        changes = 1 + np.int64(n * share**SPARSITY)  # mostly few tasks, at times all
+        changes = 1 + np.int64(n * share**SPARSITY)  # mostly few tasks, sometimes all
         step = spread * np.exp(SMALLEST * uniform(state))  # from the spread down to a thousandth
         kind = uniform(state)
         for _ in range(changes):
@@ -57,34 +66,30 @@ def search_lists(
         makespan = decode_list(pools, s, trial, trial_hold)
         if makespan <= value[0]:
             value[0] = makespan
-            _copy_lists(trial, trial_hold, priority, hold)
+            _copy(trial, trial_hold, current)
             if makespan < value[1]:
                 value[1] = makespan
-                _copy_lists(trial, trial_hold, best_priority, best_hold)
+                _copy(trial, trial_hold, progress.best)
         else:
-            _copy_lists(priority, hold, trial, trial_hold)
+            _copy(current.priority, current.choice, Point(trial, trial_hold))
     return evaluations
 
 
 @inlined
-def _copy_lists(priority: Floats, hold: Bools, to_priority: Floats, to_hold: Bools) -> None:
+def _copy(priority: Floats, choice: np.ndarray, to: Point) -> None:
+    to_priority, to_choice = to.priority, to.choice
     for i in range(len(priority)):
         to_priority[i] = priority[i]
-        to_hold[i] = hold[i]
+        to_choice[i] = choice[i]
 
 
 @kernel
 def search_devices(
     a: Arrays,
     t: Timeline,
-    priority: Floats,
-    forced: Ints,
+    progress: Progress,
     bias: Floats,
     duplicate: bool,
-    best_priority: Floats,
-    best_forced: Ints,
-    value: Floats,
-    state: np.ndarray,
     evaluations: int,
     warmth: float,
     floor: float,
@@ -94,8 +99,9 @@ def search_devices(
     A worse solution is accepted with probability exp(-relative loss / warmth). Returns the
     evaluations used.
     """
-    n, num_devices = len(priority), len(a.device_class)
-    trial, trial_forced = priority.copy(), forced.copy()
+    current, value, state = progress.current, progress.value, progress.state
+    trial, trial_forced = current.priority.copy(), current.choice.copy()
+    n, num_devices = len(trial), len(a.device_class)
     yes = np.bool_(True)
     for k in range(evaluations):
         if value[1] <= floor:
@@ -107,20 +113,13 @@ def search_devices(
         loss = makespan / value[0] - 1.0
         if loss <= 0.0 or (warmth > 0.0 and uniform(state) < np.exp(-loss / warmth)):
             value[0] = makespan
-            _copy_placement(trial, trial_forced, priority, forced)
+            _copy(trial, trial_forced, current)
             if makespan < value[1]:
                 value[1] = makespan
-                _copy_placement(trial, trial_forced, best_priority, best_forced)
+                _copy(trial, trial_forced, progress.best)
         else:
-            _copy_placement(priority, forced, trial, trial_forced)
+            _copy(current.priority, current.choice, Point(trial, trial_forced))
     return evaluations
-
-
-@inlined
-def _copy_placement(priority: Floats, forced: Ints, to_priority: Floats, to_forced: Ints) -> None:
-    for i in range(len(priority)):
-        to_priority[i] = priority[i]
-        to_forced[i] = forced[i]
 
 
 @kernel

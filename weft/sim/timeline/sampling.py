@@ -15,11 +15,21 @@ import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.arrays import Arrays
-from weft.sim.heap import pop_event, push_event, sort_by_key
+from weft.sim.heap import push_event, sort_by_key
 from weft.sim.jit import kernel
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.random import uniform
-from weft.sim.timeline.decoding import Pools, Scratch, decode_list, free_device, may_use, reset
+from weft.sim.timeline.decoding import (
+    Pools,
+    Scratch,
+    decode_list,
+    fitting_device,
+    hold_classes,
+    occupy,
+    open_tasks,
+    pass_events,
+    reset,
+)
 
 LEAST = -600.0
 """Logits lower than this below the highest count as this low, so that no weight is 0."""
@@ -37,7 +47,7 @@ class Scores(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What a batch of draws came to; the gradients are (0, 0) where nobody wants them."""
+    """What a batch of draws came to; the gradients are (0, 0) where they are not needed."""
 
     makespan: Floats  # (num_samples,)
     by_logit: Floats  # (num_samples, num_tasks) gradient of the log-probability
@@ -47,13 +57,25 @@ class Drawn(NamedTuple):
     device: Ints  # (num_tasks,) of the best draw
 
 
+class Walk(NamedTuple):
+    """What one draw by dispatch goes through, and what it adds to; all overwritten."""
+
+    weight: Floats  # (num_tasks,) exponential of the logit
+    hold: Bools  # (num_tasks,) or (0,): nobody is held
+    task: Ints  # (num_tasks,) the sorted tasks; -1 - i where task i has started
+    fit: Ints  # (num_tasks,) per group the first place that may still fit
+    rivals: Ints  # (num_tasks,)
+    by_logit: Floats  # (num_tasks,) gradient, or (0,)
+    by_hold: Floats  # (num_tasks,) gradient, or (0,)
+
+
 def can_hold(a: Arrays) -> bool:
     """Whether overtaking can make a difference: somewhere a task may have to wait for room."""
     return not bool(a.is_unary.all()) or bool((a.demand[:, 1:] > 0).any())
 
 
 def new_drawn(num_samples: int, num_tasks: int, num_classes: int, *, has_gradients: bool) -> Drawn:
-    """Room for so many draws."""
+    """Buffers for this many draws."""
     rows = num_samples if has_gradients else 0
     return Drawn(
         makespan=np.empty(num_samples),
@@ -123,21 +145,6 @@ def draw_by_list(
 
 
 @inlined
-def _fitting_device(pools: Pools, s: Scratch, i: int) -> int:
-    """Where task i can start now: the first device of its fastest free class that is not held, or -1."""
-    for q in range(pools.num_choices[i]):
-        c = pools.choices[i, q]
-        if s.class_free[c] > 0 and not s.is_held[c]:
-            first, last = pools.class_ptr[c], pools.class_ptr[c + 1]
-            p = free_device(
-                i, first, last, pools.class_devices, s.free, pools.demand, pools.allowed, pools.job
-            )
-            if p >= 0:
-                return p
-    return -1
-
-
-@inlined
 def _has_free_class(num_choices: Ints, choices: Ints, class_free: Ints, i: int) -> bool:
     found = False
     for q in range(num_choices[i]):
@@ -146,26 +153,16 @@ def _has_free_class(num_choices: Ints, choices: Ints, class_free: Ints, i: int) 
 
 
 @inlined
-def _credit(
-    pools: Pools,
-    s: Scratch,
-    group: Ints,
-    weight: Floats,
-    hold: Bools,
-    walk: Ints,
-    at: int,
-    size: int,
-    rivals: Ints,
-    by_logit: Floats,
-) -> None:
-    """Add the gradient of choosing ``walk[at]`` among those behind it that compete with it now."""
-    i = walk[at]
+def _credit(pools: Pools, s: Scratch, group: Ints, walk: Walk, at: int, size: int) -> None:
+    """Add the gradient of choosing ``walk.task[at]`` among those behind it that compete with it now."""
+    weight, hold, rivals, by_logit = walk.weight, walk.hold, walk.rivals, walk.by_logit
+    i = walk.task[at]
     total = weight[i]
     has_holds = len(hold) > 0
     num_rivals = np.int64(0)
     for k in range(at + 1, size):
-        j = walk[k]
-        if group[j] == group[i] and ((has_holds and hold[j]) or _fitting_device(pools, s, j) >= 0):
+        j = walk.task[k]
+        if group[j] == group[i] and ((has_holds and hold[j]) or fitting_device(pools, s, j) >= 0):
             total += weight[j]
             rivals[num_rivals] = j
             num_rivals += 1
@@ -177,138 +174,51 @@ def _credit(
 
 
 @inlined
-def _next_fit(pools: Pools, s: Scratch, group: Ints, walk: Ints, first: int, size: int, which: int) -> int:
+def _next_fit(pools: Pools, s: Scratch, group: Ints, task: Ints, first: int, size: int, which: int) -> int:
     """The first place from ``first`` on with a task of this group that could start now, or ``size``."""
     for k in range(first, size):
-        if group[walk[k]] == which and _fitting_device(pools, s, walk[k]) >= 0:
+        if group[task[k]] == which and fitting_device(pools, s, task[k]) >= 0:
             return k
     return size
 
 
 @inlined
-def _occupy(pools: Pools, s: Scratch, i: int, p: int, now: float) -> float:
-    for r in range(s.free.shape[1]):
-        s.free[p, r] -= pools.demand[i, r]
-    if s.free[p, 0] < 0.5:
-        s.class_free[pools.device_class[p]] -= 1
-    s.start[i], s.device[i] = now, p
-    return now + pools.run[i, pools.device_class[p]]
-
-
-@inlined
-def _vacate(pools: Pools, s: Scratch, i: int) -> None:
-    p = s.device[i]
-    if s.free[p, 0] < 0.5:
-        s.class_free[pools.device_class[p]] += 1
-    for r in range(s.free.shape[1]):
-        s.free[p, r] += pools.demand[i, r]
-
-
-@inlined
-def _hold_classes(pools: Pools, s: Scratch, i: int) -> None:
-    for q in range(pools.num_choices[i]):
-        c = pools.choices[i, q]
-        if may_use(
-            i, pools.class_ptr[c], pools.class_ptr[c + 1], pools.class_devices, pools.allowed, pools.job
-        ):
-            s.is_held[c] = True
-
-
-@inlined
 def _start_in_turn(
-    pools: Pools,
-    s: Scratch,
-    scores: Scores,
-    weight: Floats,
-    hold: Bools,
-    walk: Ints,
-    size: int,
-    now: float,
-    num_events: int,
-    fit: Ints,
-    rivals: Ints,
-    by_logit: Floats,
-    by_hold: Floats,
+    pools: Pools, s: Scratch, scores: Scores, walk: Walk, size: int, now: float, num_events: int
 ) -> int:
     """Walk the sorted tasks and start each that fits; returns the number of events.
 
-    Room only shrinks on the way: whoever did not fit fits no more, so ``fit`` keeps the first place of
+    Room only shrinks on the way: what did not fit cannot fit later, so ``walk.fit`` keeps the first place of
     every group that may still do.
     """
-    group, hold_logit = scores.group, scores.hold
+    group, hold_logit, task = scores.group, scores.hold, walk.task
+    hold, fit, by_logit, by_hold = walk.hold, walk.fit, walk.by_logit, walk.by_hold
     has_gradients, has_holds = len(by_logit) > 0, len(hold) > 0
     for at in range(size):
-        fit[group[walk[at]]] = 0
+        fit[group[task[at]]] = 0
     for at in range(size):
-        i = walk[at]
-        p = _fitting_device(pools, s, i)
+        i = task[at]
+        p = fitting_device(pools, s, i)
         if p >= 0:
             if has_gradients:
-                _credit(pools, s, group, weight, hold, walk, at, size, rivals, by_logit)
-            finish = _occupy(pools, s, i, p, now)
+                _credit(pools, s, group, walk, at, size)
+            finish = occupy(pools, s, i, p, now)
             num_events = push_event(s.event_time, s.event_task, num_events, finish, i)
-            walk[at] = -1 - i
+            task[at] = -1 - i
         elif has_holds and (hold[i] or has_gradients):
             which = group[i]
-            fit[which] = _next_fit(pools, s, group, walk, max(fit[which], at + 1), size, which)
+            fit[which] = _next_fit(pools, s, group, task, max(fit[which], at + 1), size, which)
             if fit[which] == size:
                 continue
             if has_gradients and by_hold[i] == 0.0:  # drawn once, so it counts once
                 by_hold[i] = _hold_gradient(hold_logit[i], hold[i])
             if hold[i]:
                 if has_gradients:
-                    _credit(pools, s, group, weight, hold, walk, at, size, rivals, by_logit)
-                _hold_classes(pools, s, i)
+                    _credit(pools, s, group, walk, at, size)
+                hold_classes(pools, s, i)
     for c in range(len(s.is_held)):
         s.is_held[c] = False
     return num_events
-
-
-@inlined
-def _open(pools: Pools, s: Scratch) -> tuple[int, int]:
-    """Count what every task waits for; returns how many are ready and how many releases are to come."""
-    waiting, ready, release, num_preds = s.waiting, s.ready, pools.release, pools.num_preds
-    n = len(num_preds)
-    num_ready, num_events = np.int64(0), np.int64(0)
-    for i in range(n):
-        waiting[i] = num_preds[i]
-        if release[i] > 0.0:
-            waiting[i] += 1
-            num_events = push_event(s.event_time, s.event_task, num_events, release[i], i + n)
-        elif waiting[i] == 0:
-            ready[num_ready] = i
-            num_ready += 1
-    return num_ready, num_events
-
-
-@inlined
-def _settle(waiting: Ints, ready: Ints, num_ready: int, i: int) -> int:
-    """One thing less to wait for; returns how many tasks are ready."""
-    waiting[i] -= 1
-    if waiting[i] == 0:
-        ready[num_ready] = i
-        num_ready += 1
-    return num_ready
-
-
-@inlined
-def _pass_events(pools: Pools, s: Scratch, num_ready: int, num_events: int) -> tuple[int, int, bool]:
-    """All ends and releases of the next moment; returns ready tasks, events left, whether a task ended."""
-    waiting, ready, times, tasks = s.waiting, s.ready, s.event_time, s.event_task
-    succ_ptr, succ = pools.succ_ptr, pools.succ
-    n, now = len(waiting), times[0]
-    has_ended = np.bool_(False)
-    while num_events > 0 and times[0] == now:
-        i = tasks[0]
-        num_events = pop_event(times, tasks, num_events)
-        if i >= n:
-            num_ready = _settle(waiting, ready, num_ready, i - n)
-            continue
-        has_ended = np.bool_(True)
-        _vacate(pools, s, i)
-        for e in range(succ_ptr[i], succ_ptr[i + 1]):
-            num_ready = _settle(waiting, ready, num_ready, succ[e])
-    return num_ready, num_events, has_ended
 
 
 @kernel
@@ -321,40 +231,39 @@ def draw_by_dispatch(
     ready = s.ready
     num_choices, choices, class_free = pools.num_choices, pools.choices, s.class_free
     top = logit.max() if n > 0 else 0.0
-    weight, key = np.empty(n), np.empty(n)
-    walk, fit, rivals = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    weight, key, nothing = np.empty(n), np.empty(n), np.empty(0)
+    task, fit, rivals = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     hold = np.zeros(len(scores.hold), np.bool_)
+    walk = Walk(weight, hold, task, fit, rivals, by_logit, by_hold)
     _draw_holds(scores, state, hold)
     reset(pools, s)
     for i in range(n):
         weight[i] = np.exp(max(logit[i] - top, LEAST))
-    num_ready, num_events = _open(pools, s)
+    num_ready, num_events = open_tasks(pools, s, nothing)
     now, last = 0.0, 0.0
     while True:
         size, kept = np.int64(0), np.int64(0)
         for k in range(num_ready):  # those whose devices are all busy stay out of the draw
             if _has_free_class(num_choices, choices, class_free, ready[k]):
-                walk[size] = ready[k]
+                task[size] = ready[k]
                 size += 1
             else:
                 ready[kept] = ready[k]
                 kept += 1
         if size > 1:
             for k in range(size):
-                key[walk[k]] = logit[walk[k]] + gumbel(state)
-            sort_by_key(walk, size, key, rivals)
-        num_events = _start_in_turn(
-            pools, s, scores, weight, hold, walk, size, now, num_events, fit, rivals, by_logit, by_hold
-        )
+                key[task[k]] = logit[task[k]] + gumbel(state)
+            sort_by_key(task, size, key, rivals)
+        num_events = _start_in_turn(pools, s, scores, walk, size, now, num_events)
         for k in range(size):
-            if walk[k] >= 0:
-                ready[kept] = walk[k]
+            if task[k] >= 0:
+                ready[kept] = task[k]
                 kept += 1
         num_ready = kept
         if num_events == 0:
             return last
         now = s.event_time[0]
-        num_ready, num_events, has_ended = _pass_events(pools, s, num_ready, num_events)
+        num_ready, num_events, has_ended = pass_events(pools, s, nothing, num_ready, num_events)
         if has_ended:
             last = now
 

@@ -275,7 +275,7 @@ def _apply(shop: Shop, walk: Walk, c: int) -> None:
 
 @kernel
 def search(shop: Shop, walk: Walk, iterations: int, patience: int, neighbourhood: int) -> int:
-    """Go on with the walk for so many moves, or until so many moves brought nothing new.
+    """Continue the walk for this many moves, or until ``patience`` moves brought nothing new.
 
     Ends early when stuck, when the target is reached or when the best is proven optimal.
     """

@@ -29,7 +29,7 @@ from weft.io.runs import CONFIG, METRICS
 from weft.policies.checkpoint import Card, Weights, read_card, save_policy
 from weft.policies.tensors import Array, read_bytes, sha256, write_atomic
 from weft.scenarios.splits import check_training_seed
-from weft.training.run.checkpoints import Checkpoints, CorruptError, Notice
+from weft.training.run.checkpoints import Checkpoints, CorruptError, Manifest, Notice
 from weft.training.run.metrics import Metrics, Row
 
 SCHEMA = "weft.run/1"
@@ -108,11 +108,6 @@ class Progress:
     """What the rest takes at the pace of this process since its first update, in which kernels may be
     compiled; None after that one."""
     row: Row
-
-    @property
-    def left(self) -> str:
-        """``, 12 s left``; empty where it is not known, or nothing is left."""
-        return f", {self.seconds_left:.0f} s left" if self.seconds_left else ""
 
 
 @dataclass(frozen=True)
@@ -196,6 +191,8 @@ def _read_config(path: Path) -> dict[str, object]:
 def _difference(stored: object, wanted: object) -> str:
     """Where a run's configuration differs from the one asked for."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
+        if strange := sorted(set(stored) ^ set(wanted)):
+            return f"another version of weft began the run, with other keys: {', '.join(strange)}"
         for key in [*wanted, *stored]:
             if stored.get(key) != wanted.get(key):
                 return f"{key}: the run has {stored.get(key)!r}, asked for {wanted.get(key)!r}"
@@ -290,8 +287,7 @@ class Run:
         self._tidy()
 
     def _save_checkpoint(self, learner: Learner, metrics: Metrics) -> None:
-        self._checkpoints.save(
-            learner.state(),
+        standing = Manifest(
             update=learner.update,
             samples=learner.samples,
             metrics_bytes=metrics.sync(),
@@ -299,6 +295,7 @@ class Run:
             cpu_seconds=self._clock.cpu_seconds,
             best_score=self._best_score,
         )
+        self._checkpoints.save(learner.state(), standing)
         self._saved_update = learner.update
 
     def _tidy(self) -> None:

@@ -25,14 +25,14 @@ def priced(problem: Problem) -> tuple[Floats, Floats]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_prices_come_near_to_those_of_all_jobs(seed: int):
-    problem = scenario("workflows", load=0.8, jobs=60, tasks=20).job_stream("validation", 0, seed)
+    problem = scenario("workflows", load=0.8, jobs=60, tasks=20).dispatched("validation", 0, seed)
     prices, _ = priced(problem)
     assert prices[-1] == pytest.approx(class_prices(problem), rel=0.1)
     assert prices @ problem.device_counts == pytest.approx(problem.cluster.num_devices)
 
 
 def test_later_jobs_change_no_price_and_no_work():
-    problem = scenario("workflows", load=0.8, jobs=20, tasks=20).job_stream("validation", 0, 1)
+    problem = scenario("workflows", load=0.8, jobs=20, tasks=20).dispatched("validation", 0, 1)
     fewer = problem.replaced(jobs=problem.jobs[:8])
     (prices, work), (few_prices, few_work) = priced(problem), priced(fewer)
     assert prices[:8].tobytes() == few_prices.tobytes()
@@ -40,7 +40,7 @@ def test_later_jobs_change_no_price_and_no_work():
 
 
 def test_a_session_has_the_prices_of_the_kernel():
-    problem = scenario("workflows", load=0.8, jobs=10, tasks=20).job_stream("validation", 0, 2)
+    problem = scenario("workflows", load=0.8, jobs=10, tasks=20).dispatched("validation", 0, 2)
     prices, work = priced(problem)
     live, live_prices, live_work = (
         LivePrices(problem.device_counts),

@@ -1,4 +1,4 @@
-"""Clusters of lone devices, read without pydantic: training machines often have none.
+"""Clusters of separate devices, read without pydantic, which training machines often lack.
 
 A document with anything else in it, right or wrong, goes the usual way.
 """
@@ -16,14 +16,14 @@ _KEYS = {"class": str, "count": int, "speed": float, "batch": int}
 
 def cluster_of(document: dict[str, Any], where: str = "") -> Cluster:
     """A cluster from the tables of its file."""
-    if document.keys() <= {"name", "device"} and _is_plain(document.get("device")):
-        return _plain(str(document.get("name", "cluster")), document["device"])
+    if document.keys() <= {"name", "device"} and _is_simple(document.get("device")):
+        return _simple(str(document.get("name", "cluster")), document["device"])
     from weft.io.clusters import cluster_from_document
 
     return cluster_from_document(document, where=where)
 
 
-def _is_plain(devices: object) -> bool:
+def _is_simple(devices: object) -> bool:
     """Whether these are devices of different classes, with no more than class, count, speed and batch."""
     if not isinstance(devices, list) or not 1 <= len(devices) <= 1000:
         return False
@@ -43,7 +43,7 @@ def _is_row(row: dict[str, Any]) -> bool:
     )
 
 
-def _plain(name: str, rows: list[dict[str, Any]]) -> Cluster:
+def _simple(name: str, rows: list[dict[str, Any]]) -> Cluster:
     counts = [row.get("count", 1) for row in rows]
     classes = tuple(
         DeviceClass(row["class"], speed=row.get("speed", 1.0), batch=row.get("batch", 1)) for row in rows

@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.io.clusters import cluster_document, cluster_from_document
-from weft.io.plain_clusters import cluster_of
+from weft.io.simple_clusters import cluster_of
 
 PLAIN = {
     "name": "two",

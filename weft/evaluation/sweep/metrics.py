@@ -1,0 +1,47 @@
+"""Figures that the rows of a sweep hold: what each is called, in which unit it is, and which way is better.
+
+A row brings its own figures by name; one that is not in the table is shown by that name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TIME = "time"
+"""The unit of figures that are in the time unit of the problems."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a row."""
+
+    name: str
+    words: str
+    """What a person calls it."""
+    unit: str = ""
+    lower_is_better: bool | None = True
+    """None: neither way is."""
+
+
+METRICS = {
+    one.name: one
+    for one in (
+        Metric("makespan", "makespan", TIME),
+        Metric("slr", "makespan over the critical path"),
+        Metric("speedup", "speed-up over one device", lower_is_better=False),
+        Metric("utilisation", "utilisation", lower_is_better=None),
+        Metric("mean_jct", "mean job time", TIME),
+        Metric("gap_percent", "distance above the lower bound", "%"),
+        Metric("lower_bound", "lower bound", TIME, None),
+        Metric("copies", "copies of tasks"),
+        Metric("p99_jct", "99th percentile of the job time", TIME),
+        Metric("batch_fill", "batch fill", lower_is_better=None),
+        Metric("expired", "expired jobs"),
+        Metric("best_known", "best known makespan", TIME, None),
+    )
+}
+
+
+def metric(name: str) -> Metric:
+    """The metric of this name."""
+    return METRICS.get(name) or Metric(name, name)
