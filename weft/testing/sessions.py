@@ -13,7 +13,7 @@ from weft.evaluation.worlds.queues import drive
 from weft.evaluation.worlds.tasks import drive_tasks
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
-from weft.model.stream import StreamCase
+from weft.model.stream import StreamProblem
 from weft.model.validate import validate
 from weft.scenarios import scenario
 from weft.schedulers.dispatchers.tasks import TaskDispatcher, run_one
@@ -43,7 +43,7 @@ REFUSED: dict[str, Callable[[Session], object]] = {
 class Checked(Session):
     """A session that is told nonsense, stored and restored while it works."""
 
-    given: Problem | StreamCase | Cluster
+    given: Problem | StreamProblem | Cluster
     chosen: Any
     num_decisions = 0
 
@@ -59,7 +59,7 @@ class Checked(Session):
         return super().decide(time)
 
 
-def checked(given: Problem | StreamCase | Cluster, scheduler: Any, **settings: Any) -> Checked:
+def checked(given: Problem | StreamProblem | Cluster, scheduler: Any, **settings: Any) -> Checked:
     """A session that is checked while it works."""
     session = Checked(given, scheduler, **settings)
     session.given, session.chosen = given, scheduler
@@ -109,7 +109,7 @@ def check_session(scheduler: Any, *, streams: int = 2) -> None:
     ensure(acts, f"{scheduler}: no session takes it")
 
 
-def _queues(number: int) -> StreamCase:
+def _queues(number: int) -> StreamProblem:
     return scenario("conditional", jobs=QUEUE_JOBS).stream("validation", number)
 
 
@@ -131,7 +131,7 @@ def check_tasks(scheduler: Any, world: World, seed: int) -> None:
         ensure(not faults, f"{session.scheduler}: its record breaks a rule: {faults[0] if faults else ''}")
 
 
-def check_queues(scheduler: Any, case: StreamCase, seed: int) -> None:
+def check_queues(scheduler: Any, case: StreamProblem, seed: int) -> None:
     """A session of queues by kind does what the simulator does."""
     session = checked(case, scheduler, seed=seed, keeps_record=True)
     outside = drive(session, setup_of(case), seed)
@@ -167,7 +167,7 @@ def has_session(scheduler: Any, problem: Problem) -> bool:
     return True
 
 
-def has_queues(scheduler: Any, case: StreamCase) -> bool:
+def has_queues(scheduler: Any, case: StreamProblem) -> bool:
     """Whether it acts on queues by kind: a name of a dispatcher or of a policy."""
     if not isinstance(scheduler, str):
         return False
