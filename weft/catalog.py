@@ -256,6 +256,9 @@ def task_dispatcher(name: str | Any) -> TaskDispatcher:
     elif name.startswith(PLAN):
         inner = planner(name.removeprefix(PLAN))
         found = importlib.import_module("weft.schedulers.dispatchers.replanning").PlanDispatcher(name, inner)
+    elif is_policy(name):
+        policies = importlib.import_module("weft.policies.candidates.dispatcher")
+        found = policies.load_dispatcher(policy_file(name) or name)
     else:
         found = _in_view(name, name, TASKS)
     return found
@@ -333,7 +336,10 @@ def scheduler_for(name: str | Any, problem: Problem) -> Dispatcher | Learned | T
     if not isinstance(name, str):
         found: Dispatcher | Learned | TaskDispatcher = name
         return found if _own().is_of_weft(name) else task_dispatcher(name)
-    return chooser(name) if is_policy(name) else dispatcher_for(name, problem)
+    if not is_policy(name):
+        return dispatcher_for(name, problem)
+    is_of_tasks = importlib.import_module("weft.policies.checkpoint").points_at_candidates
+    return task_dispatcher(name) if is_of_tasks(policy_file(name) or name) else chooser(name)
 
 
 def schedule(

@@ -14,9 +14,10 @@ import numpy as np
 from weft.errors import InputError, UnsupportedError
 from weft.model.graph import ALWAYS, Bools
 from weft.model.problem import Problem
+from weft.policies.candidates.dispatcher import CandidateDispatcher
 from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans, can_join
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
-from weft.schedulers.own import Decider, OwnDispatcher
+from weft.schedulers.own import Decides, OwnDispatcher
 from weft.session.json_arrays import arrayed, fingerprint, plain
 from weft.session.messages import Name
 from weft.session.view import Started
@@ -53,7 +54,7 @@ class TaskView:
         self._s = new_task_state(self._w)
         self._plans: Plans | None = None
         self._prices: LivePrices | None = None
-        self._decider: Decider | None = None
+        self._decider: Decides | None = None
         self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros((0, 0)))  # starts nothing itself
         if isinstance(dispatcher, PlanDispatcher):
             self._plans = Plans(dispatcher, problem, self._w, self._f, self._s, seed)
@@ -62,6 +63,8 @@ class TaskView:
         else:
             self._rule = dispatcher.rule([problem], self._s, [seed])
             self._prices = LivePrices(problem) if dispatcher.is_priced else None
+        if isinstance(dispatcher, CandidateDispatcher):
+            self._decider = dispatcher.decider(problem, self._rule)
         self._is_outdated = False
         self._num_started = 0
         self._fingerprint = fingerprint(self._w)
