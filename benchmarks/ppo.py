@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     if options.only != "tuned":
         is_reached &= _paper(read_recipe("conditional-paper", {"samples": options.samples}), options.seed)
     if options.only != "paper":
-        changes = {"validation.jobs": 10_000, "validation.seeds": 3, "validation.p_c": list(RECORD)}
+        changes = {"validation.jobs": 10_000, "validation.seeds": 3, "validation.values": list(RECORD)}
         is_reached &= _tuned(read_recipe(options.recipe, changes), options.seed, options.every)
     return 0 if is_reached else 1
 

@@ -104,7 +104,8 @@ def write_sweep(folder: Path, config: Mapping[str, object], rows: Sequence[Row])
 def write_run(folder: Path, rows: Sequence[Mapping[str, object]], recipe: str = "conditional-pi-4") -> Path:
     """A run folder with these rows of metrics."""
     folder.mkdir(parents=True)
-    config = {"schema": "weft.run/1", "seed": 1, "recipe": {"name": recipe}, "versions": {"weft": "0.1.0"}}
+    trained = {"name": recipe, "validation": {"baselines": ["fifo", "mru", "depth-first"]}}
+    config = {"schema": "weft.run/1", "seed": 1, "recipe": trained, "versions": {"weft": "0.1.0"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder

@@ -12,7 +12,6 @@ import pytest
 import weft.evaluation.__main__ as evaluation
 import weft.training.__main__ as training
 from weft.errors import InfeasibleError, InputError, LockedError, exit_code_of
-from weft.training.oneshot import run as sample_run
 
 FAILURES = [
     (InputError("expected more", file="a.json", line=3), 2, "weft: a.json:3: expected more\n"),
@@ -50,9 +49,9 @@ def test_exit_code_hides_no_bug(error: Exception):
 
 
 MODULES = [
-    (training, "_train", ["conditional-quick"], "the same command goes on"),
+    (training, "_train", ["conditional-quick", "--seeds", "1,2"], "the same command goes on"),
     (evaluation, "_evaluate", ["conditional", "-s", "fifo", "--out", "x"], "the same command goes on"),
-    (sample_run, "_train", ["oneshot-jobshop", "--out", "x"], "the same command with --resume goes on"),
+    (training, "_train", ["oneshot-jobshop", "--out", "x"], "the same command with --resume goes on"),
 ]
 
 
@@ -73,9 +72,6 @@ def test_modules_say_how_to_go_on_after_an_interruption(
     assert capsys.readouterr().err == f"weft: interrupted; {hint}\n"
 
 
-@pytest.mark.parametrize("module", [training, sample_run])
-def test_modules_refuse_a_recipe_that_is_not_there(
-    module: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
-):
-    assert module.main([str(tmp_path / "none.toml"), "--out", str(tmp_path / "run")]) == 2
+def test_module_refuses_a_recipe_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    assert training.main([str(tmp_path / "none.toml"), "--out", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err.startswith(f"weft: {tmp_path / 'none.toml'}: ")

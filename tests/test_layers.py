@@ -13,7 +13,7 @@ import weft
 ROOT = Path(weft.__file__).parent
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 
-BELOW_SCHEDULERS = ("sim", "model", "errors")
+BELOW_SCHEDULERS = ("sim", "model", "tables", "errors")
 BELOW_POLICIES = ("schedulers", *BELOW_SCHEDULERS)
 BELOW_TRAINING = ("policies", "catalog", "offered", "plugins", "scenarios", "session", "io", *BELOW_POLICIES)
 EVERYTHING = ("reporting", "training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
@@ -21,13 +21,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
     "__main__": ("cli",),
     "errors": (),
+    "tables": ("errors",),
     "catalog": ("plugins", "result", "errors"),
     "offered": ("catalog", "plugins", "errors"),
     "result": (),
     "plugins": ("errors",),
     "model": ("errors",),
     "io": ("model", "plugins", "errors"),
-    "scenarios": ("model", "plugins", "errors"),
+    "scenarios": ("model", "plugins", "tables", "errors"),
     "sim": ("model", "errors"),
     "schedulers": ("plugins", *BELOW_SCHEDULERS),
     "policies": BELOW_POLICIES,

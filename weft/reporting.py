@@ -15,8 +15,7 @@ from weft.evaluation import report as reports
 from weft.evaluation.comparing import Around
 from weft.io.verb_documents import document
 from weft.scenarios.settings import did_you_mean
-from weft.training.recipes import recipe_names
-from weft.training.train import any_recipe
+from weft.training.recipes import read_recipe, recipe_names
 
 SUFFIXES = (".html", ".md")
 
@@ -63,7 +62,7 @@ def report(
     baseline, subject
         Whom the others are compared with; whose losses are looked at.
     instance
-        Which one is drawn, e.g. ``p_c=0.5 test/0 seed=3``.
+        Which one is drawn, e.g. ``load=0.5 test/0 seed=3``.
     claims
         Judge the claims of this document.
     charts
@@ -88,7 +87,7 @@ def report(
 
 def _recipe_of(name: str) -> dict[str, object]:
     """A built-in training recipe with all its defaults; empty for another."""
-    return any_recipe(name).to_dict() if name in recipe_names() else {}
+    return read_recipe(name).to_dict() if name in recipe_names() else {}
 
 
 def _check_subject(subject: str | None, names: list[str]) -> None:

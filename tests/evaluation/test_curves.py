@@ -34,6 +34,9 @@ def write_run(
         row |= {"baselines_percent": percent, "envelope_percent": percent + 10.0}
         rows.append(row)
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    rules = {"baselines": ["fifo", "mru"], "envelope": ["heavy-last-1"]}
+    recipe = {"vary": {"setting": "p_c"}, "validation": rules}
+    (folder / "config.json").write_text(json.dumps({"schema": "weft.run/1", "recipe": recipe}))
     return folder
 
 
@@ -51,7 +54,16 @@ def test_findings_say_when_the_rules_were_passed_and_where_it_converged(tmp_path
     found = findings(read_curve(write_run(tmp_path / "run", FALLING, worse=5.0)))
     assert (found.passed_on_average, found.passed_everywhere, found.converged) == ((600,), (800,), (800,))
     assert found.baselines is not None and found.baselines.mean == -10.0
-    assert "on average after 600 samples" in str(found)
+    assert "below the best of fifo and mru: on average after 600 samples" in str(found)
+    assert "at every p_c that is judged: after 800 samples" in str(found)
+    assert "in the end +0.0 % against heavy-last-1" in str(found)
+
+
+def test_run_of_an_older_version_names_the_groups_of_rules(tmp_path: Path):
+    run = write_run(tmp_path / "run", FALLING)
+    (run / "config.json").write_text(json.dumps({"schema": "weft.run/1", "recipe": {"p_c": "uniform"}}))
+    found = str(findings(read_curve(run)))
+    assert "below the baselines: on average" in found and "at every point that is judged" in found
 
 
 def test_findings_of_several_seeds_have_intervals(tmp_path: Path):
@@ -75,12 +87,12 @@ def test_catching_counts_samples_until_the_specialist_is_equalled(tmp_path: Path
     expert = read_curve(write_run(tmp_path / "expert", FALLING, points=("0.9",)))
     found = catching(tuned, expert)
     assert (found.wanted, found.samples, found.specialist_samples) == (90.0, (600,), (800,))
-    assert "within 1 % of expert at p(c) = 0.9 (90.00): after 600 samples" in str(found)
+    assert "within 1 % of expert at p_c=0.9 (90.00): after 600 samples" in str(found)
 
 
 def test_catching_needs_a_specialist_of_one_probability(tmp_path: Path):
     curve = read_curve(write_run(tmp_path / "run", FALLING))
-    with pytest.raises(InputError, match="specialist: expected a specialist of one p"):
+    with pytest.raises(InputError, match="specialist: expected a specialist of one point"):
         catching(curve, curve)
 
 
@@ -158,7 +170,7 @@ def write_oneshot(folder: Path, percents: Sequence[float]) -> Path:
 
 def test_curve_of_a_one_shot_planner_is_over_updates(tmp_path: Path):
     curve = read_curve(write_oneshot(tmp_path / "shops", (30.0, 20.0, 25.0)))
-    assert curve.is_oneshot and curve.samples.tolist() == [2, 4, 6]
+    assert curve.is_planner and curve.samples.tolist() == [2, 4, 6]
     assert curve.columns["best_of_16_percent"].tolist() == [[29.0, 19.0, 24.0]]
 
 
@@ -195,5 +207,5 @@ def test_figure_of_both_kinds_of_runs_is_refused(tmp_path: Path):
 
 def test_one_shot_planner_is_no_specialist(tmp_path: Path):
     curve = read_curve(write_oneshot(tmp_path / "shops", (30.0,)))
-    with pytest.raises(InputError, match=r"expected a specialist of one p\(c\).* got p\(c\) = none"):
+    with pytest.raises(InputError, match=r"expected a specialist of one point .* got none"):
         catching(curve, curve)

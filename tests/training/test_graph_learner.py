@@ -17,10 +17,11 @@ from weft.scenarios.splits import split_of
 from weft.sim.queues.environment import QueueEnv
 from weft.sim.queues.mixed_environment import ManyEnv
 from weft.sim.queues.rules import choose_all
+from weft.training.algorithms import Asked
 from weft.training.ppo.graph_learner import TRIALS, BestRules, GraphPPO, graph_card, graph_learner, judge
 from weft.training.ppo.mixed_validation import SEEDS, ManyJudge
-from weft.training.ppo.run import train
 from weft.training.recipes import read_recipe
+from weft.training.run.once import train_once
 
 TINY = {
     "problems": 2,
@@ -92,10 +93,10 @@ def test_resumed_run_equals_one_left_alone_and_its_policy_acts_on_any_problem(tm
     def stop(progress: object) -> None:
         raise Stop
 
-    train(recipe, tmp_path / "whole")
+    train_once(recipe, tmp_path / "whole")
     with pytest.raises(Stop):
-        train(recipe, tmp_path / "parts", on_progress=stop)
-    train(recipe, tmp_path / "parts", is_resumed=True, threads=2)
+        train_once(recipe, tmp_path / "parts", on_progress=stop)
+    train_once(recipe, tmp_path / "parts", Asked(threads=2), is_resumed=True)
     whole, parts = (load_policy(f"{tmp_path / name}@last")[1].sha256 for name in ("whole", "parts"))
     assert whole == parts
     weights, card = load_policy(f"{tmp_path / 'parts'}@last")
@@ -108,7 +109,7 @@ def test_resumed_run_equals_one_left_alone_and_its_policy_acts_on_any_problem(tm
     ("changes", "message"),
     [
         ({"rules": []}, "rules: expected at least one dispatcher to compare with"),
-        ({"problems": -1}, "problems: expected a whole number >= 0, got -1"),
+        ({"problems": -1}, "problems: expected a whole number >= 1, got -1"),
         ({"graph": False}, "sight.graph: expected graph = true: many problems need a graph net"),
     ],
 )
@@ -120,12 +121,12 @@ def test_bad_recipe_is_refused(changes: dict[str, object], message: str):
 
 def test_environments_that_do_not_divide_are_refused(tmp_path: Path):
     with pytest.raises(InputError, match="num_envs: expected a multiple of 2 problems, got 15"):
-        train(read_recipe("conditional-many", {**TINY, "num_envs": 15}), tmp_path / "run")
+        train_once(read_recipe("conditional-many", {**TINY, "num_envs": 15}), tmp_path / "run")
 
 
 def test_layers_of_different_widths_are_refused(tmp_path: Path):
     with pytest.raises(InputError, match="hidden: expected equal widths for a graph net"):
-        train(read_recipe("conditional-many", {**TINY, "hidden": [16, 8]}), tmp_path / "run")
+        train_once(read_recipe("conditional-many", {**TINY, "hidden": [16, 8]}), tmp_path / "run")
 
 
 def test_validation_plays_policies_on_the_streams_of_the_rules():
@@ -141,5 +142,5 @@ def test_validation_plays_policies_on_the_streams_of_the_rules():
         choose_all(rule, env.stream, env.state, actions)
         env.step(actions)
         ended = np.where(np.isnan(ended), env.ended, ended)
-    assert judged.best(recipe.rules)[0] == pytest.approx(ended.mean())
+    assert judged.reference[0] == pytest.approx(ended.mean())
     assert {split_of(seed)[0] for seed in SEEDS.tolist()} == {"validation"}

@@ -8,9 +8,10 @@ import pytest
 
 from weft.errors import MissingExtra
 from weft.io.runs import read_metrics
-from weft.training.ppo.run import train
+from weft.training.algorithms import Asked
 from weft.training.recipes import read_recipe
 from weft.training.run.metrics import Metrics
+from weft.training.run.once import train_once
 
 MODULE = "torch.utils.tensorboard"
 
@@ -69,7 +70,7 @@ def test_metrics_go_to_tensorboard_too(metrics: Metrics, tmp_path: Path, monkeyp
 def test_training_without_tensorboard_begins_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, MODULE, None)
     with pytest.raises(MissingExtra, match="tensorboard"):
-        train(read_recipe("conditional-quick"), tmp_path / "run", has_tensorboard=True)
+        train_once(read_recipe("conditional-quick"), tmp_path / "run", Asked(has_tensorboard=True))
     assert not (tmp_path / "run").exists()
 
 

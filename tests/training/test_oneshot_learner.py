@@ -17,11 +17,11 @@ from weft.errors import InputError
 from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
 from weft.policies.oneshot.features import FEATURES
+from weft.training.__main__ import main
 from weft.training.oneshot.config import MODES, SampleConfig
 from weft.training.oneshot.learner import Pull, SampleLearner, advantages, draw, pull, pull_all, scores_of
 from weft.training.oneshot.problems import Feed, Group, Source, draw_group
-from weft.training.oneshot.run import is_sampled, main, read_sampled
-from weft.training.recipes import recipe_names
+from weft.training.recipes import read_recipe, recipe_names
 from weft.training.run.folder import Spec, open_run
 
 SHOPS = Source("jobshop", ((4, 3), (3, 3)))
@@ -240,9 +240,11 @@ def test_feed_gives_batches_by_number():
     assert feed.batch(0) is first and feed.batch(1) is not first
 
 
-@pytest.mark.parametrize("name", [name for name in recipe_names() if is_sampled(name)])
+@pytest.mark.parametrize(
+    "name", [name for name in recipe_names() if read_recipe(name).algorithm == "oneshot"]
+)
 def test_recipe_describes_a_run(name: str):
-    recipe = read_sampled(name, {"updates": 3})
+    recipe = read_recipe(name, {"updates": 3})
     assert recipe.name == name and recipe.config.updates == 3
     assert recipe.config.shape.num_features > 0
 
@@ -264,7 +266,7 @@ BAD_CHANGES = {
 def test_recipe_refuses_what_it_does_not_know(field: str):
     changes, message = BAD_CHANGES[field]
     with pytest.raises(InputError, match=message) as caught:
-        read_sampled("oneshot-jobshop", changes)
+        read_recipe("oneshot-jobshop", changes)
     assert caught.value.field == field
 
 
@@ -280,7 +282,7 @@ def test_recipe_refuses_what_is_no_table(text: str, tmp_path: Path):
     file = tmp_path / "bad.toml"
     file.write_text(f'schema = "weft/training/1"\nalgorithm = "oneshot"\n{text}\n')
     with pytest.raises(InputError, match=rf"bad\.toml: {BAD_DOCUMENTS[text]}"):
-        read_sampled(str(file))
+        read_recipe(str(file))
 
 
 BAD_SOURCES = {
@@ -308,11 +310,11 @@ import sys
 for name in ("pydantic", "typer", "rich", "gymnasium", "tensorboard", "scipy", "matplotlib", "ortools"):
     sys.modules[name] = None
 import weft.training.oneshot.learner, weft.training.ship
-from weft.training.oneshot.run import read_sampled
+from weft.training.recipes import read_recipe
 from weft.training.oneshot.problems import draw_group
 for name in ("oneshot-jobshop", "oneshot-graphs", "oneshot-workflows"):
-    read_sampled(name)
-print(len(draw_group(read_sampled("oneshot-workflows").sources, 0, "train", 0, 1)))
+    read_recipe(name)
+print(len(draw_group(read_recipe("oneshot-workflows").sources, 0, "train", 0, 1)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr

@@ -9,8 +9,9 @@ from training.toy import BEST_PER_STEP, ToyEnv, best_rule
 
 from weft.errors import InputError, WeftError
 from weft.policies.mlp.forward import MlpPolicy
-from weft.training.ppo.config import PAPER, TUNED, PPOConfig
+from weft.training.ppo.config import TUNED, PPOConfig
 from weft.training.ppo.learner import PPO, advantages, squared_error
+from weft.training.recipes import read_recipe
 
 SMALL = PPOConfig(
     samples=38_400,
@@ -221,7 +222,8 @@ def test_ppo_learns_on_cuda():
 
 
 def test_paper_config_is_the_papers():
-    assert (PAPER.batch, PAPER.num_updates, PAPER.hidden) == (80_000, 63, (64, 64))
+    paper = read_recipe("conditional-paper").config
+    assert (paper.batch, paper.num_updates, paper.hidden) == (80_000, 63, (64, 64))
 
 
 def slow_advantages(reward, values, ended, gamma, lam):

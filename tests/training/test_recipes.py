@@ -18,12 +18,13 @@ from weft.policies.checkpoint import load_policy
 from weft.policies.mlp.forward import MlpPolicy
 from weft.scenarios import scenario
 from weft.sim.queues.environment import QueueEnv, setup_of
-from weft.training.oneshot.run import is_sampled
-from weft.training.ppo.run import card_of, train
+from weft.training.algorithms import Asked
+from weft.training.ppo.run import card_of
 from weft.training.recipes import read_recipe, recipe_names, recipe_text
+from weft.training.run.once import train_once
 
 
-@pytest.mark.parametrize("name", [n for n in recipe_names() if not is_sampled(n)])
+@pytest.mark.parametrize("name", [n for n in recipe_names() if read_recipe(n).algorithm != "oneshot"])
 def test_recipe_makes_an_environment(name: str) -> None:
     recipe = read_recipe(name)
     env = QueueEnv(recipe.setup(), 2, 1)
@@ -37,8 +38,10 @@ def test_paper_recipe_sees_what_the_paper_does() -> None:
 @pytest.mark.parametrize(("number", "p_c"), [(0, 0.1), (1, 0.5), (2, 0.9), (3, "uniform"), (4, "uniform")])
 def test_policies_of_the_study_differ_in_probability_and_estimate(number: int, p_c: object) -> None:
     recipe, paper = read_recipe(f"conditional-pi-{number}"), read_recipe("conditional-paper")
-    assert (recipe.p_c, recipe.sight.estimates) == (p_c, number == 4)
-    assert (recipe.config, recipe.reward, recipe.settings) == (paper.config, paper.reward, paper.settings)
+    drawn = "uniform" if recipe.drawn else recipe.points[0]
+    assert (drawn, recipe.sight.estimates) == (p_c, number == 4)
+    others = {key: value for key, value in recipe.settings.items() if key != "p_c"}
+    assert (recipe.config, recipe.reward, others) == (paper.config, paper.reward, paper.settings)
 
 
 def test_num_tf_is_the_number_of_ages_per_queue() -> None:
@@ -48,7 +51,7 @@ def test_num_tf_is_the_number_of_ages_per_queue() -> None:
 def test_changes_reach_learner_scenario_and_sight() -> None:
     changes = {"samples": 1000, "jobs": 50, "devices": False, "p_c": 0.3, "reward": "queued"}
     recipe = read_recipe("conditional-quick", changes)
-    assert (recipe.config.samples, recipe.settings["jobs"], recipe.p_c) == (1000, 50, 0.3)
+    assert (recipe.config.samples, recipe.settings["jobs"], recipe.points) == (1000, 50, (0.3,))
     assert not recipe.sight.devices
     assert recipe.setup().reward == "queued"
 
@@ -77,7 +80,9 @@ def test_card_names_the_feature_version_of_the_observation() -> None:
             {"reward": "money"},
             "reward: expected one of queued, in-system, last-jct, waiting, mean-wait, got 'money'",
         ),
-        ({"p_c": 1.5}, "p_c: expected 'uniform', 'trailing' or a number from 0 to 1, got 1.5"),
+        ({"vary.law": "often"}, "vary.law: expected uniform or trailing, got 'often'"),
+        ({"vary.range": [0.5, 0.5]}, "vary.range: expected two rising numbers from 0 to 1, got [0.5, 0.5]"),
+        ({"waits": "often"}, "waits: expected true or false, got 'often'"),
         ({"samples": -1}, "samples: expected a whole number >= 1, got -1"),
         ({"oldest": "three"}, "sight.oldest: expected a whole number from 0 to 64, got 'three'"),
     ],
@@ -85,6 +90,28 @@ def test_card_names_the_feature_version_of_the_observation() -> None:
 def test_bad_change_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as error:
         read_recipe("conditional", changes)
+    assert str(error.value) == message
+
+
+def test_setting_that_was_fixed_is_drawn_again_when_somebody_names_a_law() -> None:
+    recipe = read_recipe("conditional-pi-0", {"p_c": "trailing"})
+    assert recipe.drawn is not None and recipe.drawn.law == "trailing"
+    assert "p_c" not in recipe.settings
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"p_c": 1.5}, "settings.p_c: expected a number >= 0 and <= 1, got 1.5"),
+        (
+            {"vary.setting": "gap"},
+            "vary.setting: expected a setting that is the probability of a branch, got 'gap'",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_recipe("conditional", {"vary.range": [0.1, 0.9], **changes}).check(0)
     assert str(error.value) == message
 
 
@@ -113,7 +140,7 @@ def test_recipes_load_no_torch() -> None:
 def test_training_learns_and_its_run_is_a_scheduler(tmp_path: Path) -> None:
     changes = {"samples": 120_000, "jobs": 400, "num_envs": 40, "num_steps": 100, "hidden": [32, 32]}
     recipe = read_recipe("conditional-quick", changes)
-    outcome = train(recipe, tmp_path / "run", seed=3)
+    outcome = train_once(recipe, tmp_path / "run", Asked(3))
     assert outcome.samples == 120_000
     learned = chooser(f"{tmp_path / 'run'}@last")
     setup = setup_of(scenario("conditional", jobs=400).stream("test", 0), learned.sight)
@@ -124,7 +151,7 @@ def test_training_learns_and_its_run_is_a_scheduler(tmp_path: Path) -> None:
 
 
 def test_start_from_other_features_is_refused(tmp_path: Path) -> None:
-    train(
+    train_once(
         read_recipe(
             "conditional-quick",
             {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50, "minibatch": 100},
@@ -133,13 +160,13 @@ def test_start_from_other_features_is_refused(tmp_path: Path) -> None:
     )
     other = read_recipe("conditional-paper", {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50})
     with pytest.raises(InputError, match="see or choose something else") as caught:
-        train(other, tmp_path / "other", start=f"{tmp_path / 'run'}@last")
+        train_once(other, tmp_path / "other", Asked(start=f"{tmp_path / 'run'}@last"))
     assert caught.value.field == "features"
 
 
 def test_start_may_wait_where_it_idled_before(tmp_path: Path) -> None:
     changes = {"samples": 400, "jobs": 20, "num_envs": 4, "num_steps": 50, "minibatch": 100, "waits": True}
-    train(read_recipe("conditional", changes), tmp_path, start="ppo")
+    train_once(read_recipe("conditional", changes), tmp_path, Asked(start="ppo"))
     assert load_policy(f"{tmp_path}@last")[1].choices[-1] == "wait"
 
 
@@ -170,14 +197,14 @@ def test_start_of_another_shape_is_refused_by_field(
     tmp_path: Path, start: str, changes: dict[str, object], field: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        train(read_recipe("conditional", {**TINY, **changes}), tmp_path, start=start)
+        train_once(read_recipe("conditional", {**TINY, **changes}), tmp_path, Asked(start=start))
     assert (caught.value.file, caught.value.field) == (start, field)
 
 
 def test_refused_training_does_not_block_the_corrected_one(tmp_path: Path) -> None:
     with pytest.raises(InputError):
-        train(read_recipe("conditional-quick", TINY), tmp_path / "run", start="conditional-graph")
-    assert train(read_recipe("conditional-quick", TINY), tmp_path / "run").samples == 400
+        train_once(read_recipe("conditional-quick", TINY), tmp_path / "run", Asked(start="conditional-graph"))
+    assert train_once(read_recipe("conditional-quick", TINY), tmp_path / "run").samples == 400
 
 
 @pytest.fixture
@@ -191,7 +218,7 @@ def own_recipe(tmp_path: Path) -> Path:
 
 
 def test_recipe_of_the_docs_trains_a_graph_of_ones_own(own_recipe: Path) -> None:
-    train(read_recipe(str(own_recipe), TINY), own_recipe.parent / "run")
+    train_once(read_recipe(str(own_recipe), TINY), own_recipe.parent / "run")
     card = load_policy(f"{own_recipe.parent / 'run'}@last")[1]
     assert card.choices == ("scan", "easy", "hard", "idle")
 

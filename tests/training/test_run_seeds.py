@@ -8,6 +8,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.training.__main__ import main
+from weft.training.algorithms import Asked
 from weft.training.recipes import read_recipe
 from weft.training.run.seeds import parse_seeds, train_group
 
@@ -52,7 +53,7 @@ def test_group_leaves_finished_runs_as_they_are(tmp_path: Path):
 def test_group_is_the_same_in_processes(tmp_path: Path):
     recipe = read_recipe("conditional-quick", SMALL)
     train_group(recipe, tmp_path / "one", (1, 2))
-    train_group(recipe, tmp_path / "two", (1, 2), workers=2)
+    train_group(recipe, tmp_path / "two", (1, 2), Asked(workers=2))
     for seed in ("seed-1", "seed-2"):
         assert (tmp_path / "one" / seed / "last.json").read_text() == (
             tmp_path / "two" / seed / "last.json"

@@ -10,6 +10,8 @@ import pytest
 import weft
 from weft.cli import main
 from weft.errors import InputError
+from weft.training.algorithms import ALGORITHMS
+from weft.training.recipes import read_recipe, recipe_names
 
 SMALL = {
     "samples": 400,
@@ -43,9 +45,24 @@ def test_train_several_seeds_makes_a_folder_of_runs(tmp_path: Path):
     assert list(found.to_dict()) == ["schema", "weft", "seed", "run", "runs"]
 
 
-def test_train_refuses_seeds_of_a_one_shot_recipe(tmp_path: Path):
-    with pytest.raises(InputError, match="oneshot-jobshop trains one seed at a time"):
-        weft.train("oneshot-jobshop", tmp_path, seeds=(1, 2))
+def test_train_several_seeds_of_a_planner(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    small = {"updates": 1, "groups": 1, "graphs": 1, "samples": 2, "every": 1, "validation": 1, "width": 20}
+    found = weft.train("oneshot-jobshop-quick", tmp_path, settings=small, seeds=(1, 2), threads=1)
+    assert [one.samples for one in found.runs] == [2, 2]
+    assert "2 schedules in " in str(found) and "above the bound" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("recipe", ["conditional-quick", "conditional-many", "oneshot-jobshop-quick"])
+def test_dry_run_refuses_the_seeds_a_run_refuses(recipe: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["train", recipe, "--dry-run", "--seed", str(2**32)]) == 2
+    assert "later ones belong to validation" in capsys.readouterr().err
+    assert main(["train", recipe, "--dry-run", "--seeds", f"1,{2**32}"]) == 2
+
+
+def test_every_algorithm_has_recipes_that_read_into_its_config():
+    for name, row in ALGORITHMS.items():
+        found = [one for one in map(read_recipe, recipe_names()) if one.algorithm == name]
+        assert found and all(isinstance(one.config, row.config_type()) for one in found)
 
 
 def test_make_env_is_the_training_stream_of_a_scenario():

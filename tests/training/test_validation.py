@@ -13,11 +13,13 @@ from weft.io.runs import read_metrics
 from weft.policies.checkpoint import load_policy
 from weft.sim.queues.environment import QueueEnv
 from weft.sim.queues.rules import choose_all
-from weft.training.ppo.run import train
-from weft.training.ppo.validation import ENVELOPE, LEVELS, trailing_law
+from weft.training.algorithms import Asked
+from weft.training.ppo.validation import LEVELS, trailing_law
 from weft.training.recipes import Recipe, read_recipe
 from weft.training.run.folder import Progress
+from weft.training.run.once import train_once
 
+ENVELOPE = ("heavy-last-1", "heavy-last-3", "heavy-last-5")
 POINTS = np.array([0.0, 0.2, 0.5, 0.8, 1.0])
 SMALL = {
     "samples": 1200,
@@ -106,12 +108,22 @@ def test_imitated_rule_is_the_best_one_at_each_probability():
 
 
 def test_training_writes_judgements_and_chooses_the_best_by_them(tmp_path: Path):
-    outcome = train(small(), tmp_path)
+    outcome = train_once(small(), tmp_path)
     judged = [row for row in read_metrics(tmp_path) if "envelope_percent" in row]
     assert [row["update"] for row in judged] == [2, 4, 6]
     best = min(judged, key=lambda row: row["envelope_percent"])
     assert outcome.best == -best["envelope_percent"]
     assert load_policy(f"{tmp_path}@best")[1].training["samples"] == best["samples"]
+
+
+def test_rules_to_compare_with_are_those_of_the_recipe_or_else_of_its_scenario():
+    none: dict[str, object] = {"validation.baselines": [], "validation.envelope": []}
+    recipe = small(**{**none, "validation.envelope": ["fifo"]})
+    judge = recipe.judge(recipe.setup())
+    assert list(judge.rules) == ["fifo"]
+    assert judge.score(2.0 * judge.rules["fifo"]) == pytest.approx(-100.0)
+    assert recipe.to_dict()["validation"]["envelope"] == ("fifo",)
+    assert small(**none).compared["baselines"][:2] == ("fifo", "mru")
 
 
 class Stop(Exception):
@@ -125,10 +137,10 @@ def stop_at_5(progress: Progress) -> None:
 
 @pytest.mark.parametrize("changes", [{"p_c": "trailing"}, {"imitation_updates": 3}])
 def test_interrupted_training_ends_as_one_left_alone(tmp_path: Path, changes: dict[str, object]):
-    train(small(**changes), tmp_path / "straight", seed=4)
+    train_once(small(**changes), tmp_path / "straight", Asked(4))
     with pytest.raises(Stop):
-        train(small(**changes), tmp_path / "broken", seed=4, on_progress=stop_at_5)
-    train(small(**changes), tmp_path / "broken", seed=4, is_resumed=True)
+        train_once(small(**changes), tmp_path / "broken", Asked(4), on_progress=stop_at_5)
+    train_once(small(**changes), tmp_path / "broken", Asked(4), is_resumed=True)
     assert content(tmp_path / "broken") == content(tmp_path / "straight")
 
 
@@ -140,8 +152,8 @@ def content(folder: Path) -> list[object]:
 
 
 def test_trailing_draw_changes_the_law(tmp_path: Path):
-    train(small(p_c="trailing"), tmp_path / "trailing", seed=4)
-    train(small(), tmp_path / "uniform", seed=4)
+    train_once(small(p_c="trailing"), tmp_path / "trailing", Asked(4))
+    train_once(small(), tmp_path / "uniform", Asked(4))
     assert content(tmp_path / "trailing")[1:] != content(tmp_path / "uniform")[1:]
 
 
@@ -150,10 +162,17 @@ def test_trailing_draw_changes_the_law(tmp_path: Path):
     [
         ({"validation.every": 0}, "validation.every: expected a whole number >= 1, got 0"),
         (
-            {"validation.p_c": [0.5, 0.2]},
-            "validation.p_c: expected rising numbers from 0 to 1, got [0.5, 0.2]",
+            {"validation.values": [0.5, 0.2]},
+            "validation.values: expected rising numbers from 0 to 1, got [0.5, 0.2]",
         ),
-        ({"validation.often": 1}, "validation.often: expected one of every, seeds, jobs, p_c"),
+        (
+            {"validation.often": 1},
+            "validation.often: unknown; expected one of every, seeds, jobs, values, baselines, envelope",
+        ),
+        (
+            {"validation.envelope": ["fifo", 3]},
+            "validation.envelope: expected a list of texts, got ['fifo', 3]",
+        ),
     ],
 )
 def test_bad_validation_is_refused(changes: dict[str, object], message: str):

@@ -22,7 +22,7 @@ def curves(
     ] = None,
     specialist: Annotated[
         str | None,
-        typer.Option("--specialist", metavar="RUN", help="A run at one p(c): when do the others equal it?"),
+        typer.Option("--specialist", metavar="RUN", help="A run at one point: when do the others equal it?"),
     ] = None,
     within: Annotated[
         float, typer.Option("--within", metavar="PERCENT", min=0.0, help="What counts as equal.")

@@ -34,7 +34,9 @@ def report(
     ] = None,
     instance: Annotated[
         str | None,
-        typer.Option("--instance", metavar="WORDS", help="Which one is drawn, e.g. 'p_c=0.5 test/0 seed=3'."),
+        typer.Option(
+            "--instance", metavar="WORDS", help="Which one is drawn, e.g. 'load=0.5 test/0 seed=3'."
+        ),
     ] = None,
     claims: Annotated[
         str | None, typer.Option("--claims", metavar="NAME", help="Judge the claims of this document.")

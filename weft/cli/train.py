@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from weft.cli import options as opt
 from weft.cli import output
-
-if TYPE_CHECKING:
-    from weft.training.run.folder import Progress
-    from weft.training.run.metrics import Row
-    from weft.training.train import Trained
 
 RecipeName = Annotated[
     str,
@@ -47,7 +39,8 @@ def train(
     seed: opt.Seed = 0,
     seeds: Seeds = None,
     workers: Annotated[
-        int, typer.Option("--workers", metavar="N", min=1, help="Processes, with --seeds.")
+        int,
+        typer.Option("--workers", metavar="N", min=1, help="Processes: runs at a time, or feeders of one."),
     ] = 1,
     threads: Threads = None,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda.")] = "cpu",
@@ -63,50 +56,39 @@ def train(
 ) -> None:
     """Train a policy; resumes after an interruption."""
     from weft.scenarios import parse_assignments
-    from weft.training.recipes import Recipe
+    from weft.training.recipes import read_recipe
     from weft.training.run.seeds import parse_seeds
-    from weft.training.train import any_recipe
+    from weft.training.train import Reporter, folder_of
     from weft.training.train import train as run
 
-    changes = parse_assignments(settings or [])
-    chosen = any_recipe(recipe, changes)
-    is_dispatcher = isinstance(chosen, Recipe)
+    chosen = read_recipe(recipe, parse_assignments(settings or []))
+    numbers = None if seeds is None else parse_seeds(seeds)
     if dry_run:
-        if isinstance(chosen, Recipe):
-            chosen.setup()
+        for one in numbers or (seed,):
+            chosen.check(one)
         _describe(chosen.to_dict(), seed, as_json)
         return
-    numbers = parse_seeds(seeds) if seeds is not None and is_dispatcher else ()
-    way: dict[str, Any] = {"workers": workers, "threads": threads, "device": device, "start": start}
     several = f" with {output.count(len(numbers), 'seed')}" if numbers else ""
     with output.progress(f"training {chosen.name}{several}"):
         found = run(
-            recipe,
-            out,
-            settings=changes,
+            chosen,
+            out or folder_of(recipe),
             seed=seed,
-            seeds=None if seeds is None else numbers,
+            seeds=numbers,
+            workers=workers,
+            threads=threads,
+            device=device,
+            start=start,
             resume=resume,
             tensorboard=tensorboard,
-            on_progress=_Reporter("samples", _reward) if is_dispatcher else _Reporter("schedules", _Above()),
+            on_progress=Reporter(chosen),
             on_notice=output.note,
-            **way,
         )
-    _show(found, as_json)
-
-
-def _show(found: Trained, as_json: bool) -> None:
-    from weft.training.recipes import Recipe
-
     if as_json:
         output.emit(found.to_dict())
         return
     output.say(str(found))
-    if isinstance(found.recipe, Recipe):
-        policy = found.run if found.is_group else f"{found.run}@best"
-        output.next_command(f"weft evaluate {found.recipe.scenario} -s {policy},heavy-last-1 --seeds 8")
-    else:
-        output.next_command(f"weft schedule FILE --scheduler {found.run}@best --samples 64")
+    output.next_command(chosen.next_command(found.run if found.is_group else f"{found.run}@best"))
 
 
 def _describe(recipe: dict[str, object], seed: int, as_json: bool) -> None:
@@ -115,44 +97,3 @@ def _describe(recipe: dict[str, object], seed: int, as_json: bool) -> None:
         return
     for key, value in recipe.items():
         output.say(f"{key}: {value}")
-
-
-def _reward(row: Row) -> str:
-    return f"mean reward {row.get('mean_reward'):.5g}"
-
-
-class _Above:
-    """How far above the bound the schedules drawn last are, and those of the last validation."""
-
-    def __init__(self) -> None:
-        self._validation = ""
-
-    def __call__(self, row: Row) -> str:
-        from weft.training.oneshot.run import validation_in_words
-
-        found = validation_in_words(row)
-        self._validation = f", validation: {found}" if found else self._validation
-        return f"drawn {row.get('drawn_percent'):.1f} % above the bound{self._validation}"
-
-
-class _Reporter:
-    """A line on stderr every few seconds; ``say`` puts every row of metrics in words."""
-
-    every = 5.0
-
-    def __init__(self, unit: str, say: Callable[[Row], str]) -> None:
-        self._unit, self._say = unit, say
-        self._next = 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        said = self._say(progress.row)
-        now = time.monotonic()
-        if now < self._next and progress.update < progress.num_updates:
-            return
-        self._next = now + self.every
-        left = f", {output.duration(progress.seconds_left)} left" if progress.seconds_left else ""
-        print(
-            f"{progress.samples:>12,} of {progress.num_samples:,} {self._unit}, {said}{left}",
-            file=sys.stderr,
-            flush=True,
-        )

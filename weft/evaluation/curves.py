@@ -7,8 +7,8 @@ one-shot planners after so many updates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from weft.errors import InputError
 from weft.evaluation.milestones import LAST, final, from_where, is_passed, is_settled
 from weft.evaluation.statistics import mean_interval
-from weft.io.runs import METRICS, VALIDATED, read_metrics, run_folders
+from weft.io.runs import METRICS, VALIDATED, RunRecord, read_record, run_folders
 from weft.model.graph import Bools, Floats, Ints
 
 
@@ -29,26 +29,30 @@ class Curve:
     samples: Ints  # (num_judgements,) updates where it is of a one-shot planner
     columns: dict[str, Floats]
     """Name of a metric -> (num_runs, num_judgements)."""
+    against: dict[str, str]
+    """Metric with the job time against rules, in percent -> which rules."""
+    varied: str
+    """The setting whose values the judgements are at; empty: not known."""
 
     def final(self, column: str) -> Floats:
         """Final value (num_runs,) of a metric."""
         return final(self.columns[column])
 
     @property
-    def is_oneshot(self) -> bool:
-        """Whether it is of a one-shot planner, and so over updates."""
+    def is_planner(self) -> bool:
+        """Whether it is of a planner, and so over updates."""
         return all(name in self.columns for name in VALIDATED)
 
     @property
     def points(self) -> tuple[str, ...]:
-        """Branch probabilities of the judgements, as text."""
+        """Values of what varies at which it is judged, as text."""
         return tuple(name.removeprefix("jct_") for name in self.columns if name.startswith("jct_"))
 
 
 def read_curve(folder: str | Path) -> Curve:
     """The curve of a run folder, or of a folder of runs ``seed-1``, ``seed-2``, ..."""
     path = Path(folder)
-    runs = run_folders(path)
+    runs = [read_record(run) for run in run_folders(path)]
     judged = [_judgements(run) for run in runs]
     if not judged:
         raise InputError("expected a run, or runs in folders seed-1, seed-2, ...", file=str(folder))
@@ -59,28 +63,21 @@ def read_curve(folder: str | Path) -> Curve:
         )
     names = [key for key in judged[0][common[0]] if all(key in rows[n] for rows in judged for n in common)]
     columns = {key: np.array([[rows[n][key] for n in common] for rows in judged]) for key in names}
-    return Curve(path.name, tuple(run.name for run in runs), np.array(common, np.int64), columns)
+    names, samples = [run.folder.name for run in runs], np.array(common, np.int64)
+    return Curve(path.name, tuple(names), samples, columns, runs[0].against, runs[0].varied)
 
 
-def _judgements(run: Path) -> dict[int, dict[str, float]]:
+def _judgements(run: RunRecord) -> dict[int, dict[str, float]]:
     """Samples, or updates -> the numbers of each row that has a judgement."""
     found = {}
-    for line, row in enumerate(read_metrics(run), start=1):
-        count = _counted_by(row)
-        if count is not None:
+    for line, row in enumerate(run.rows, start=1):
+        if any(key in VALIDATED or key in run.against or key.startswith("jct_") for key in row):
             numbers = {key: value for key, value in row.items() if isinstance(value, int | float)}
-            if count not in numbers:
-                raise InputError("expected a number", file=str(run / METRICS), field=count, line=line)
-            found[int(numbers[count])] = numbers
+            if run.counted not in numbers:
+                file = str(run.folder / METRICS)
+                raise InputError("expected a number", file=file, field=run.counted, line=line)
+            found[int(numbers[run.counted])] = numbers
     return found
-
-
-def _counted_by(row: Mapping[str, object]) -> str | None:
-    """The column that says when a row was judged; None where it was not."""
-    if any(name in row for name in VALIDATED):
-        return "update"
-    is_judged = "envelope_percent" in row or any(key.startswith("jct_") for key in row)
-    return "samples" if is_judged else None
 
 
 @dataclass(frozen=True)
@@ -142,31 +139,36 @@ class Findings:
     name: str
     num_runs: int
     passed_on_average: tuple[int | None, ...]
-    """Samples from which the policy is below the best of fifo, mru and depth-first, averaged over p(c)."""
+    """Samples from which the policy is below the best of the baselines, averaged over the points."""
     passed_everywhere: tuple[int | None, ...]
-    """The same at every p(c) that is judged."""
+    """The same at every point that is judged."""
     converged: tuple[int | None, ...]
     """Samples from which the figure stays within a percentage point of its final value; None also
     where there are too few judgements to say."""
     baselines: Spread | None
-    """Final percent above the best of those three; negative is below."""
+    """Final percent above the best of the baselines; negative is below."""
     envelope: Spread | None
-    """Final percent above the best of heavy-last-1, -3 and -5."""
+    """Final percent above the best of the rules that score it."""
     num_judgements: int = 0
     courses: tuple[Course, ...] = ()
     """Of one-shot planners alone: greedy, and best of 16."""
+    against: dict[str, str] = field(default_factory=dict)
+    """Metric with the job time against rules -> which rules."""
+    varied: str = ""
+    """The setting whose values the points are; empty: not known."""
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.num_runs} training seed{'' if self.num_runs == 1 else 's'}"]
         if self.baselines is not None:
+            rules = self.against["baselines_percent"]
+            lines.append(f"  below {rules}: on average {_after(self.passed_on_average)}")
             lines.append(
-                f"  below the best of fifo, mru, depth-first: on average {_after(self.passed_on_average)}"
+                f"  at every {self.varied or 'point'} that is judged: {_after(self.passed_everywhere)}"
             )
-            lines.append(f"  at every p(c) that is judged: {_after(self.passed_everywhere)}")
             lines.append(f"  converged (within 1 point of the final value): {self._where_settled()}")
-            lines.append(f"  in the end {self.baselines} against the best of those three")
+            lines.append(f"  in the end {self.baselines} against {rules}")
         if self.envelope is not None:
-            lines.append(f"  in the end {self.envelope} against the best of heavy-last-1, -3, -5")
+            lines.append(f"  in the end {self.envelope} against {self.against['envelope_percent']}")
         lines += [f"  {course}" for course in self.courses]
         return "\n".join(lines)
 
@@ -190,25 +192,33 @@ def _after(samples: Sequence[int | None]) -> str:
 
 def findings(curve: Curve) -> Findings:
     """What a curve says about passing the baselines and converging."""
-    if curve.is_oneshot:
-        courses = tuple(Course.of(curve, column) for column in VALIDATED)
-        return Findings(curve.name, len(curve.runs), (), (), (), None, None, len(curve.samples), courses)
-    if "baselines_percent" not in curve.columns:
-        has_envelope = "envelope_percent" in curve.columns
-        envelope = Spread.of(curve.final("envelope_percent")) if has_envelope else None
-        return Findings(curve.name, len(curve.runs), (), (), (), None, envelope)
-    average = curve.columns["baselines_percent"]
-    worst = np.max([curve.columns[f"baselines_percent_{p}"] for p in curve.points], axis=0)
-    has_envelope = "envelope_percent" in curve.columns
-    return Findings(
+    made = Findings(
         curve.name,
         len(curve.runs),
-        _from_where(curve, is_passed(average)),
-        _from_where(curve, is_passed(worst)),
-        _from_where(curve, is_settled(average)),
-        Spread.of(curve.final("baselines_percent")),
-        Spread.of(curve.final("envelope_percent")) if has_envelope else None,
+        (),
+        (),
+        (),
+        None,
+        None,
         len(curve.samples),
+        (),
+        curve.against,
+        curve.varied,
+    )
+    if curve.is_planner:
+        return replace(made, courses=tuple(Course.of(curve, column) for column in VALIDATED))
+    if "envelope_percent" in curve.columns:
+        made = replace(made, envelope=Spread.of(curve.final("envelope_percent")))
+    if "baselines_percent" not in curve.columns:
+        return made
+    average = curve.columns["baselines_percent"]
+    worst = np.max([curve.columns[f"baselines_percent_{p}"] for p in curve.points], axis=0)
+    return replace(
+        made,
+        passed_on_average=_from_where(curve, is_passed(average)),
+        passed_everywhere=_from_where(curve, is_passed(worst)),
+        converged=_from_where(curve, is_settled(average)),
+        baselines=Spread.of(curve.final("baselines_percent")),
     )
 
 
@@ -234,18 +244,18 @@ class Catching:
 
     def __str__(self) -> str:
         return (
-            f"{self.name} is within {self.within_percent:g} % of {self.specialist} at p(c) = {self.point} "
+            f"{self.name} is within {self.within_percent:g} % of {self.specialist} at {self.point} "
             f"({self.wanted:.2f}): {_after(self.samples)}; {self.specialist} itself: "
             f"{_after(self.specialist_samples)}"
         )
 
 
 def catching(tuned: Curve, specialist: Curve, within_percent: float = 1.0) -> Catching:
-    """The samples until a fine-tuned policy equals a specialist trained from scratch at one p(c)."""
+    """The samples until a fine-tuned policy equals a specialist trained from scratch at one value of what varies."""
     shared = [p for p in specialist.points if p in tuned.points]
     if not shared or len(specialist.points) != 1:
         raise InputError(
-            f"expected a specialist of one p(c) at which {tuned.name} is judged too, got p(c) = "
+            f"expected a specialist of one point at which {tuned.name} is judged too, got "
             f"{', '.join(specialist.points) or 'none'}",
             field="specialist",
         )
@@ -255,7 +265,7 @@ def catching(tuned: Curve, specialist: Curve, within_percent: float = 1.0) -> Ca
     return Catching(
         tuned.name,
         specialist.name,
-        shared[0],
+        f"{specialist.varied}={shared[0]}" if specialist.varied else shared[0],
         within_percent,
         wanted,
         _first(tuned, column, limit),

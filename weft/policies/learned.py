@@ -20,6 +20,7 @@ from weft.policies.mlp.forward import MlpPolicy
 from weft.policies.sight import read_sight
 from weft.sim.queues.layout import Rules, compile_stream, kind_names, num_branches
 from weft.sim.queues.observation import FEATURE_VERSION, GRAPH_FEATURES, Sight, feature_names
+from weft.tables import is_number
 
 Floats32 = npt.NDArray[np.float32]
 Narrow = Callable[[Bools, int, Ints], None]
@@ -134,8 +135,12 @@ def load_learned(name: str) -> Learned:
 
 
 def _trained_at(recipe: object) -> float | None:
-    p_c = recipe.get("p_c") if isinstance(recipe, Mapping) else None
-    return float(p_c) if isinstance(p_c, int | float) and not isinstance(p_c, bool) else None
+    """The one value, of a setting that others draw, at which a policy was trained."""
+    if not isinstance(recipe, Mapping):
+        return None
+    vary = recipe.get("vary")
+    own = recipe["settings"].get(vary["setting"]) if vary else recipe.get("p_c")  # as weft 0.1 wrote it
+    return float(own) if is_number(own) else None
 
 
 def _sight(stored: object, name: str) -> Sight:

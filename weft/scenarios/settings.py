@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from weft.errors import InputError
+from weft.tables import did_you_mean as did_you_mean
+from weft.tables import is_number
 
 Value = int | float | str | tuple[str, ...]
 KINDS = ("number", "whole", "text", "texts", "path")
@@ -86,13 +87,9 @@ class Setting:
 
     def _number(self, value: object) -> int | float:
         expected = ("a whole number" if self.kind == "whole" else "a number") + self._limits()
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self._refusal(expected, value)
-        if self.kind == "whole" and value != int(value):
-            raise self._refusal(expected, value)
         low = -math.inf if self.least is None else self.least
         high = math.inf if self.most is None else self.most
-        if not low <= value <= high:
+        if not is_number(value) or not low <= value <= high or (self.kind == "whole" and value != int(value)):
             raise self._refusal(expected, value)
         return int(value) if self.kind == "whole" else float(value)
 
@@ -113,12 +110,6 @@ class Setting:
 
     def _refusal(self, expected: str, value: object, hint: str = "") -> InputError:
         return InputError(f"expected {expected}, got {value!r}{hint}", field=f"settings.{self.name}")
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``; did you mean ...?`` where a known name is close, else nothing."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def expand_range(text: str, name: str) -> list[int | float]:

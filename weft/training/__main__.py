@@ -10,45 +10,49 @@ import sys
 
 from weft.errors import exit_code_of
 from weft.scenarios import parse_assignments
-from weft.training.run.folder import Outcome
+from weft.training.recipes import read_recipe
 from weft.training.run.seeds import parse_seeds
-from weft.training.train import train
+from weft.training.train import Reporter, folder_of, in_words, train
 
 
 def main(arguments: list[str]) -> int:
     """Train; the exit code is that of ``weft train``."""
     parser = argparse.ArgumentParser(prog="python -m weft.training", description=__doc__)
     parser.add_argument("recipe", help="a built-in recipe, or a TOML file")
-    parser.add_argument("--out", help="folder of the runs; default runs/RECIPE")
-    parser.add_argument("--seeds", default="0", help="training seeds, as in 1,2,3 or 1:4")
+    parser.add_argument("--out", help="folder of the run; default runs/RECIPE")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
-    parser.add_argument("--from", metavar="WEIGHTS", dest="start", help="weights or run to begin with")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", help="train once per seed, as in 1,2,3 or 1:4, into RUN/seed-1, ...")
+    parser.add_argument("--workers", type=int, default=1, help="processes: runs at a time, or feeders of one")
+    parser.add_argument("--threads", type=int, help="threads of a run; default: 1, of one-shot planners all")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--from", metavar="WEIGHTS", dest="start", help="weights or run to begin with")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--tensorboard", action="store_true", help="write metrics for TensorBoard too")
-    parser.add_argument("--workers", type=int, default=1, help="runs at a time")
-    parser.add_argument("--threads", type=int, default=1, help="threads per run that step many problems")
     options = parser.parse_args(arguments)
-    return exit_code_of(lambda: _train(options))
+    go_on = "the same command goes on" if options.seeds else "the same command with --resume goes on"
+    return exit_code_of(lambda: _train(options), go_on=go_on)
 
 
 def _train(options: argparse.Namespace) -> None:
-    train(
-        options.recipe,
-        options.out,
-        settings=parse_assignments(options.changes),
-        seeds=parse_seeds(options.seeds),
+    recipe = read_recipe(options.recipe, parse_assignments(options.changes))
+    found = train(
+        recipe,
+        options.out or folder_of(options.recipe),
+        seed=options.seed,
+        seeds=None if options.seeds is None else parse_seeds(options.seeds),
         workers=options.workers,
+        threads=options.threads,
         device=options.device,
         start=options.start,
-        threads=max(1, options.threads),
+        resume=options.resume,
         tensorboard=options.tensorboard,
-        on_done=_report,
+        on_progress=Reporter(recipe),
+        on_notice=print,
+        on_done=lambda outcome: print(in_words(outcome, recipe), flush=True),
     )
-
-
-def _report(outcome: Outcome) -> None:
-    best = "" if outcome.best is None else f", best {-outcome.best:+.2f} % against the best rules"
-    print(f"{outcome.run}: {outcome.samples:,} samples, {outcome.cpu_seconds:.0f} CPU s{best}", flush=True)
+    if not found.is_group:
+        print(found)
 
 
 if __name__ == "__main__":

@@ -5,100 +5,173 @@ A recipe is a TOML file, built in or a user's own; ``--set`` changes single valu
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.errors import InputError
+from weft.io.sources import read_bytes
+from weft.io.toml_files import parse_toml
 from weft.policies.sight import read_sight
 from weft.scenarios import StreamCase, scenario
+from weft.scenarios.splits import check_training_seed
 from weft.sim.queues.environment import REWARDS, Setup, setup_of
+from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.observation import Sight
+from weft.tables import FLAG, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
+from weft.training.algorithms import Algorithm, TrainingRecipe, algorithm
 from weft.training.ppo.config import PPOConfig
-from weft.training.ppo.validation import Judge, Validation
+from weft.training.ppo.validation import LAWS, Judge, Validation, Vary
+
+if TYPE_CHECKING:
+    from weft.training.run.folder import Outcome
+    from weft.training.run.metrics import Row
 
 SCHEMA = "weft/training/1"
-UNIFORM, TRAILING = "uniform", "trailing"
-DRAWN_BASE = 0.5
-"""What stands for a probability that is drawn anew for every episode, whatever a scenario file sweeps."""
 _ALIASES = {"num_tf": "oldest"}
 """Names that the study has for what is seen."""
-_TABLES = ("settings", "sight", "config", "validation")
-_TOP = (
-    "schema",
-    "extends",
-    "name",
-    "summary",
-    "scenario",
-    "algorithm",
-    "p_c",
-    "reward",
-    "waits",
-    "narrows",
-    "problems",
-    "rules",
-    *_TABLES,
-)
+_TOP = ("schema", "extends", "name", "summary", "algorithm")
+"""Keys of every recipe."""
+EVERY_MANY = 20
+"""Updates between checkpoints of a graph net: the state of many problems is large."""
+TRIALS = 4
+"""Episodes per problem from which its best rule is known."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a run trains on and with."""
+    """A dispatcher's :class:`TrainingRecipe`: which stream, what is seen and rewarded."""
+
+    unit: ClassVar[str] = "samples"
 
     name: str
     scenario: str
     settings: Mapping[str, object]
-    """Settings of the scenario."""
-    p_c: float | str
-    """Probability of the varied branch; or drawn anew for every episode, ``uniform``, or ``trailing``:
-    more often where the policy trails the rules."""
-    reward: str
-    waits: bool
+    """Settings of the scenario; one that is given here is not drawn."""
     sight: Sight
     config: PPOConfig
-    validation: Validation = field(default_factory=Validation)
-    narrows: bool = False
+    reward: str = field(metadata={"rule": one_of(*REWARDS)})
+    waits: bool = checked(False, FLAG)
+    narrows: bool = checked(False, FLAG)
     """Whether devices choose one after another, each from what those before it have left."""
-    problems: int = 0
-    """How many problems of the scenario's training split a graph net learns on; 0: one, by an MLP."""
-    rules: tuple[str, ...] = ()
+    vary: Vary | None = None
+    """Which setting is drawn anew for every episode, unless ``settings`` give it."""
+    validation: Validation = field(default_factory=Validation)
+    problems: int = checked(1, whole(1))
+    """How many problems of the scenario's training split a graph net learns on."""
+    rules: tuple[str, ...] = checked((), NAMES)
     """Dispatchers whose best, problem by problem, is imitated first and sets the scale of rewards."""
+    algorithm: str = "ppo"
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.has_many and not self.rules:
+            raise InputError("expected at least one dispatcher to compare with", field="rules")
+        if self.has_many and not self.sight.graph:
+            raise InputError("expected graph = true: many problems need a graph net", field="sight.graph")
+        self.validation.check_values(self.vary)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Recipe:
+        own = {key: value for key, value in document.items() if key in algorithm(document["algorithm"]).keys}
+        if "reward" not in own:
+            raise InputError(f"expected one of {', '.join(REWARDS)}", field="reward")
+        if "scenario" not in own:
+            raise InputError("expected the name or file of a scenario", field="scenario")
+        return cls(
+            **own,
+            name=str(document.get("name", "recipe")),
+            settings=document["settings"],
+            sight=read_sight({_ALIASES.get(key, key): value for key, value in document["sight"].items()}),
+            config=read_table(PPOConfig, document["config"], "config"),
+            vary=read_table(Vary, document["vary"], "vary") if document.get("vary") else None,
+            validation=read_table(Validation, document.get("validation", {}), "validation"),
+            algorithm=document["algorithm"],
+        )
 
     @property
-    def is_drawn(self) -> bool:
-        """Whether the probability of the varied branch is drawn anew for every episode."""
-        return self.p_c in (UNIFORM, TRAILING)
+    def has_many(self) -> bool:
+        """Whether it learns on many problems, each against its best rule."""
+        return "problems" in algorithm(self.algorithm).keys
 
-    def case(self, split: str, p_c: float | None = None, **changes: object) -> StreamCase:
-        """The stream of a split, at this probability, else at the recipe's own or any where it is drawn."""
-        own = DRAWN_BASE if self.is_drawn else self.p_c
-        settings = {**self.settings, **changes, "p_c": own if p_c is None else p_c}
+    @property
+    def every(self) -> int:
+        return EVERY_MANY if self.has_many else self.validation.every
+
+    def check(self, seed: int) -> None:
+        check_training_seed(seed, max(self.config.num_envs, TRIALS) if self.has_many else 1)
+        self.setup()
+
+    def progress_in_words(self, row: Row) -> str:
+        return f"mean reward {row.get('mean_reward'):.5g}"
+
+    def validation_in_words(self, row: Row) -> str:
+        percent = row.get(f"{list(self.compared)[-1]}_percent")
+        return f"{percent:+.1f} % against the best rules" if isinstance(percent, float) else ""
+
+    def best_in_words(self, outcome: Outcome) -> str:
+        if outcome.best is None:
+            return ""
+        return f"best policy {-outcome.best:+.2f} % against the best rules in validation"
+
+    def next_command(self, run: str) -> str:
+        rule = list(self.compared.values())[-1][0]
+        return f"weft evaluate {self.scenario} -s {run},{rule} --seeds 8"
+
+    @property
+    def compared(self) -> dict[str, tuple[str, ...]]:
+        """Groups of rules the policy is compared with; the last one scores it."""
+        if self.has_many:
+            return {"envelope": self.rules}
+        named = {"baselines": self.validation.baselines, "envelope": self.validation.envelope}
+        groups = {group: names for group, names in named.items() if names}
+        return groups or {"baselines": scenario(self.scenario, **self.settings).schedulers}
+
+    @property
+    def drawn(self) -> Vary | None:
+        """What is drawn anew for every episode; None: nothing is."""
+        return None if self.vary is None or self.vary.setting in self.settings else self.vary
+
+    def case(self, split: str, value: object = None, **changes: object) -> StreamCase:
+        """The stream of a split, with this value of what varies, else the recipe's own or the middle."""
+        settings = {**self.settings, **changes}
+        if self.vary is not None and (value is not None or self.drawn is not None):
+            settings[self.vary.setting] = self.vary.middle if value is None else value
         return scenario(self.scenario, **settings).stream(split, 0)
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """Values of what varies at which the policy is judged; of a stream without, 0 stands for the only one."""
+        if self.drawn is not None:
+            return self.validation.values or self.drawn.usual_points
+        fixed = 0.0 if self.vary is None else self.settings[self.vary.setting]
+        return (float(fixed),) if is_number(fixed) else ()
 
     def judge(self, setup: Setup) -> Judge:
         """Who judges the policy during training."""
-        points = self.validation.p_c if self.is_drawn else (float(self.p_c),)
-        return Judge(
-            setup,
-            lambda p: self.case("validation", p, jobs=self.validation.jobs),
-            points,
-            self.validation.seeds,
-        )
+        jobs, seeds = self.validation.jobs, self.validation.seeds
+        cases = [self.case("validation", p if self.vary else None, jobs=jobs) for p in self.points]
+        return Judge(setup, cases, self.points, seeds, self.compared)
 
     def setup(self) -> Setup:
         """The stream as the environment takes it; of many problems the first."""
-        if self.problems:
+        if self.has_many:
             return self.problem_setup(0)
-        return replace(
-            setup_of(self.case("train"), self.sight, waits=self.waits, narrows=self.narrows),
-            reward=self.reward,
-            high=1.0 if self.is_drawn else 0.0,
-            varies=self.is_drawn,
-        )
+        made = setup_of(self.case("train"), self.sight, waits=self.waits, narrows=self.narrows)
+        made = replace(made, reward=self.reward)
+        if self.drawn is None:
+            return made
+        low, high = self.drawn.range
+        ends = [edge_probabilities(self.case("train", end).problem) for end in (low, high)]
+        if not ((ends[0] == low) & (ends[1] == high)).any():
+            raise InputError(
+                f"expected a setting that is the probability of a branch, got {self.drawn.setting!r}",
+                field="vary.setting",
+            )
+        return replace(made, low=low, high=high, varies=True)
 
     @property
     def loads(self) -> tuple[float, float]:
@@ -113,21 +186,18 @@ class Recipe:
         return replace(setup_of(case, self.sight, waits=self.waits), reward=self.reward)
 
     def to_dict(self) -> dict[str, object]:
-        """As plain JSON, for the run's record."""
-        many = {"problems": self.problems, "rules": list(self.rules)} if self.problems else {}
-        return {
-            **many,
+        row = algorithm(self.algorithm)
+        found = {
             "name": self.name,
-            "scenario": self.scenario,
+            **{key: getattr(self, key) for key in row.keys},
             "settings": dict(self.settings),
-            "p_c": self.p_c,
-            "reward": self.reward,
-            "waits": self.waits,
-            "narrows": self.narrows,
             "sight": self.sight._asdict(),
             "config": asdict(self.config),
-            "validation": asdict(self.validation),
         }
+        if not self.has_many:
+            found["vary"] = None if self.vary is None else asdict(self.vary)
+            found["validation"] = {**asdict(self.validation), **self.compared}
+        return found
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -139,35 +209,30 @@ def recipe_names() -> tuple[str, ...]:
 def recipe_text(name: str) -> str:
     """The TOML of a built-in recipe."""
     if name not in recipe_names():
-        close = difflib.get_close_matches(name, recipe_names(), 1)
-        hint = f"; did you mean {close[0]!r}?" if close else f" (built in: {', '.join(recipe_names())})"
+        hint = did_you_mean(name, recipe_names()) or f" (built in: {', '.join(recipe_names())})"
         raise InputError(f"no training recipe {name!r}{hint}", field="recipe")
     path = resources.files("weft") / "recipes" / "training" / f"{name}.toml"
     return path.read_text(encoding="utf-8")
 
 
-def read_recipe(name: str, changes: Mapping[str, object] | None = None) -> Recipe:
-    """A built-in recipe or a TOML file, with single values changed.
+def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -> TrainingRecipe:
+    """A built-in recipe or a TOML file, of any algorithm, with single values changed.
 
     A change names a parameter of the learner, of the scenario, of what is seen, or a top-level key.
     """
     try:
-        document = _changed(_extended(read_document(name)), changes or {})
-        return _recipe(_with_own_scenario(document, Path(name)))
+        document = _extended(read_document(str(name)))
+        row = algorithm(document.get("algorithm", "ppo"))
+        _check_keys(document, row)
+        return row.read(_with_own_scenario(_changed(document, changes or {}, row), Path(name)))
     except InputError as error:
-        raise error.at(file=_file_of(name)) from None
+        raise error.at(file=_file_of(str(name))) from None
 
 
 def read_document(name: str) -> dict[str, Any]:
     """The table of a built-in recipe or of a TOML file, of whatever algorithm."""
-    file = _file_of(name)
-    try:
-        text = Path(name).read_text(encoding="utf-8") if file else recipe_text(name)
-        return tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the recipe: {error}", file=file) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"not valid TOML: {error}", file=file) from None
+    path = Path(name)
+    return parse_toml(read_bytes(path), path) if _file_of(name) else tomllib.loads(recipe_text(name))
 
 
 def _file_of(name: str) -> str | None:
@@ -187,94 +252,41 @@ def _extended(document: dict[str, Any]) -> dict[str, Any]:
     if "extends" not in document:
         return document
     base = _extended(tomllib.loads(recipe_text(str(document["extends"]))))
-    tables = {key: {**base.get(key, {}), **document.get(key, {})} for key in _TABLES}
+    tables = {
+        key: {**value, **document.get(key, {})} for key, value in base.items() if isinstance(value, dict)
+    }
     return {**base, **document, **tables}
 
 
-def _changed(document: dict[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
-    """The document with every change in its place; the scenario itself checks what is left over."""
-    document = {**document, **{k: dict(document.get(k, {})) for k in _TABLES}}
-    config, sight = {f.name for f in fields(PPOConfig)}, set(Sight._fields)
-    for given, value in changes.items():
-        key = _ALIASES.get(given, given)
-        if key in ("p_c", "reward", "waits", "narrows", "problems", "rules"):
-            document[key] = value
-        elif key in config:
-            document["config"][key] = value
-        elif key in sight:
-            document["sight"][key] = value
-        elif key.startswith("validation."):
-            document["validation"][key.removeprefix("validation.")] = value
-        else:
-            document["settings"][key] = value
-    return document
-
-
-def _recipe(document: Mapping[str, Any]) -> Recipe:
+def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:
+    known = (*_TOP, *row.keys, *row.tables)
     for key in document:
-        if key not in _TOP:
-            raise InputError(f"unknown key; expected {', '.join(_TOP)}", field=key)
+        if key not in known:
+            raise InputError(f"unknown key; expected {', '.join(known)}", field=key)
     if document.get("schema") != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {document.get('schema')!r}", field="schema")
-    if document.get("algorithm", "ppo") != "ppo":
-        raise InputError(f"expected 'ppo', got {document['algorithm']!r}", field="algorithm")
-    p_c = document.get("p_c", UNIFORM)
-    is_drawn = p_c in (UNIFORM, TRAILING)
-    if not is_drawn and (isinstance(p_c, bool) or not isinstance(p_c, int | float) or not 0 <= p_c <= 1):
-        raise InputError(
-            f"expected {UNIFORM!r}, {TRAILING!r} or a number from 0 to 1, got {p_c!r}", field="p_c"
-        )
-    if document.get("reward") not in REWARDS:
-        raise InputError(
-            f"expected one of {', '.join(REWARDS)}, got {document.get('reward')!r}", field="reward"
-        )
-    return Recipe(
-        str(document.get("name", "recipe")),
-        str(document.get("scenario", "conditional")),
-        document["settings"],
-        p_c,
-        str(document["reward"]),
-        bool(document.get("waits", False)),
-        _sight(document["sight"]),
-        _config(document["config"]),
-        _validation(document["validation"]),
-        bool(document.get("narrows", False)),
-        *_many(document),
-    )
+    for key in row.tables:
+        if not isinstance(document.get(key, {}), dict):
+            raise InputError(f"expected a table, got {document[key]!r:.60}", field=key)
 
 
-def _validation(table: Mapping[str, Any]) -> Validation:
-    known = [f.name for f in fields(Validation)]
-    for key in table:
-        if key not in known:
-            raise InputError(f"expected one of {', '.join(known)}", field=f"validation.{key}")
-    return Validation(**table)
-
-
-def _many(document: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
-    """How many problems, and the rules to imitate on them."""
-    problems, rules = document.get("problems", 0), document.get("rules", [])
-    if type(problems) is not int or problems < 0:
-        raise InputError(f"expected a whole number >= 0, got {problems!r}", field="problems")
-    if not isinstance(rules, list) or not all(isinstance(name, str) for name in rules):
-        raise InputError(f"expected a list of dispatchers, got {rules!r}", field="rules")
-    if problems and not rules:
-        raise InputError("expected at least one dispatcher to compare with", field="rules")
-    if problems and not document["sight"].get("graph", False):
-        raise InputError("expected graph = true: many problems need a graph net", field="sight.graph")
-    return problems, tuple(rules)
-
-
-def _sight(table: Mapping[str, Any]) -> Sight:
-    return read_sight({_ALIASES.get(key, key): value for key, value in table.items()})
-
-
-def _config(table: Mapping[str, Any]) -> PPOConfig:
-    known = [f.name for f in fields(PPOConfig)]
-    for key in table:
-        if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InputError(f"unknown parameter{hint}", field=f"config.{key}")
-    chosen: dict[str, Any] = {key: None if value == "none" else value for key, value in table.items()}
-    return PPOConfig(**chosen)
+def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algorithm) -> dict[str, Any]:
+    """The document with every change in its place; the scenario itself checks what is left over."""
+    tables = {key: dict(document.get(key, {})) for key in row.tables}
+    places = {f.name: "config" for f in fields(row.config_type())}
+    if "sight" in row.tables:
+        places |= dict.fromkeys(Sight._fields, "sight")
+    found = {"algorithm": "ppo", **document, **tables}
+    for given, value in changes.items():
+        key = _ALIASES.get(given, given)
+        table, _, inner = key.partition(".")
+        if key in row.keys:
+            found[key] = value
+        elif table in tables and inner:
+            tables[table][inner] = value
+        elif key == tables.get("vary", {}).get("setting") and value in LAWS:
+            tables["vary"]["law"] = value
+            tables["settings"].pop(key, None)
+        else:
+            tables[places.get(key, "settings" if "settings" in tables else "config")][key] = value
+    return found

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from weft.catalog import duration
-from weft.errors import InputError
 from weft.io.verb_documents import document
-from weft.training.oneshot import run as sample_run
-from weft.training.oneshot.run import SampleRecipe
-from weft.training.ppo import run as stream_run
-from weft.training.recipes import Recipe, read_recipe
+from weft.training.algorithms import Asked, TrainingRecipe
+from weft.training.recipes import read_recipe
 from weft.training.run.folder import Outcome, Progress
+from weft.training.run.once import train_once
 from weft.training.run.seeds import train_group
 
 
@@ -23,7 +21,7 @@ from weft.training.run.seeds import train_group
 class Trained:
     """What training ended with."""
 
-    recipe: Recipe | SampleRecipe
+    recipe: TrainingRecipe
     run: str
     """Folder of the run, or of the runs where there is one per seed."""
     seeds: tuple[int, ...]
@@ -32,7 +30,7 @@ class Trained:
     """Whether there is one run per seed, in folders below."""
 
     def __str__(self) -> str:
-        return "\n".join(_in_words(one, self.recipe) for one in self.runs)
+        return "\n".join(in_words(one, self.recipe) for one in self.runs)
 
     def to_dict(self) -> dict[str, object]:
         """The document of ``weft train --json``."""
@@ -40,23 +38,42 @@ class Trained:
         return document("train", self.seeds[0], several if self.is_group else asdict(self.runs[0]))
 
 
-def _in_words(found: Outcome, recipe: Recipe | SampleRecipe) -> str:
+def in_words(found: Outcome, recipe: TrainingRecipe) -> str:
+    """What a run took and reached, in a line."""
     took = f"{duration(found.seconds)} ({duration(found.cpu_seconds)} of processor time)"
-    if not isinstance(recipe, Recipe):
-        return f"{found.run}: {found.samples:,} schedules in {took}{sample_run.best_in_words(found)}"
-    against = "" if found.best is None else f"{-found.best:+.2f} % against the best rules in validation"
-    return f"{found.run}: {found.samples:,} samples in {took}{against and f', best policy {against}'}"
+    best = recipe.best_in_words(found)
+    return f"{found.run}: {found.samples:,} {recipe.unit} in {took}{best and f', {best}'}"
 
 
-def any_recipe(name: str | Path, settings: Mapping[str, object] | None = None) -> Recipe | SampleRecipe:
-    """A built-in recipe or a TOML file, of dispatchers or of one-shot planners, with values changed."""
-    if sample_run.is_sampled(str(name)):
-        return sample_run.read_sampled(str(name), settings)
-    return read_recipe(str(name), settings)
+class Reporter:
+    """A line on stderr every few seconds: samples, the last update, the last validation, the time left."""
+
+    every = 5.0
+
+    def __init__(self, recipe: TrainingRecipe) -> None:
+        self._recipe, self._validation, self._next = recipe, "", 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Say where a run stands."""
+        found = self._recipe.validation_in_words(progress.row)
+        self._validation = f", validation: {found}" if found else self._validation
+        now = time.monotonic()
+        if now < self._next and progress.update < progress.num_updates:
+            return
+        self._next = now + self.every
+        left = f", {duration(progress.seconds_left)} left" if progress.seconds_left else ""
+        count = f"{progress.samples:>12,} of {progress.num_samples:,} {self._recipe.unit}"
+        said = self._recipe.progress_in_words(progress.row)
+        print(f"{count}, {said}{self._validation}{left}", file=sys.stderr, flush=True)
+
+
+def folder_of(recipe: str | Path) -> Path:
+    """Where a recipe of this name is trained unless somebody says otherwise."""
+    return Path("runs") / Path(recipe).stem
 
 
 def train(
-    recipe: str | Path | Recipe | SampleRecipe,
+    recipe: str | Path | TrainingRecipe,
     out: str | Path | None = None,
     *,
     settings: Mapping[str, object] | None = None,
@@ -82,6 +99,8 @@ def train(
         Folder of the run; None: ``runs/RECIPE``.
     seeds
         Train once per seed, into ``out/seed-1`` and so on, ``workers`` at a time; runs that are there go on.
+    workers
+        Processes: runs at a time, or without ``seeds`` those that prepare problems of one-shot planners.
     threads
         Of a run; None: 1, of one-shot planners all.
     start
@@ -95,21 +114,14 @@ def train(
     on_done
         Called after each run of ``seeds``.
     """
-    name = recipe.name if isinstance(recipe, Recipe | SampleRecipe) else str(recipe)
-    chosen = recipe if isinstance(recipe, Recipe | SampleRecipe) else any_recipe(recipe, settings)
-    folder = out or Path("runs") / Path(name).stem
-    way: dict[str, Any] = {"device": device, "start": start, "has_tensorboard": tensorboard}
-    if seeds is None:
-        said: dict[str, Any] = {"on_progress": on_progress, "on_notice": on_notice}
-        done = _begin(chosen, threads)(folder, seed=seed, is_resumed=resume, **way, **said)
-        return Trained(chosen, str(folder), (seed,), (done,), False)
-    if not isinstance(chosen, Recipe):
-        raise InputError(f"expected --seed: {name} trains one seed at a time", field="seeds")
-    found = train_group(chosen, folder, seeds, workers=workers, threads=threads or 1, on_done=on_done, **way)
-    return Trained(chosen, str(folder), tuple(seeds), tuple(found), True)
-
-
-def _begin(recipe: Recipe | SampleRecipe, threads: int | None) -> Callable[..., Outcome]:
-    if isinstance(recipe, Recipe):
-        return partial(stream_run.train, recipe, threads=threads or 1)
-    return partial(sample_run.train, recipe, threads=threads)
+    if isinstance(recipe, str | Path):
+        name, chosen = str(recipe), read_recipe(recipe, settings)
+    else:
+        name, chosen = recipe.name, recipe
+    folder = out or folder_of(name)
+    asked = Asked(seed, device, start, workers, threads, tensorboard)
+    if seeds is not None:
+        found = train_group(chosen, folder, seeds, asked, on_done=on_done)
+        return Trained(chosen, str(folder), tuple(seeds), tuple(found), True)
+    done = train_once(chosen, folder, asked, is_resumed=resume, on_progress=on_progress, on_notice=on_notice)
+    return Trained(chosen, str(folder), (seed,), (done,), False)

@@ -13,10 +13,10 @@ from weft.evaluation.figures.sweeps import COLOURS
 
 PANELS = (
     ("mean_reward", "mean reward per decision", "reward"),
-    ("baselines_percent", "job time above best of fifo, mru, depth-first (%)", "against the study's rules"),
-    ("envelope_percent", "job time above best of heavy-last-1, -3, -5 (%)", "against the device-aware rules"),
+    ("baselines_percent", "job time above {} (%)", "against the baselines"),
+    ("envelope_percent", "job time above {} (%)", "against the envelope"),
 )
-"""Metric, label of its axis, title."""
+"""Metric, label of its axis with the rules left open, title."""
 ONESHOT_PANELS = (
     ("greedy_percent", "makespan above the bound (%)", "one schedule, greedy"),
     ("best_of_16_percent", "makespan above the bound (%)", "best of 16 schedules"),
@@ -36,7 +36,7 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
         for k, curve in enumerate(curves):
             if metric in curve.columns:
                 _line(axes, curve, metric, COLOURS[k % len(COLOURS)])
-        _dress(axes, label, title)
+        _dress(axes, label.format(_rules(curves, metric)), title)
         if panels is ONESHOT_PANELS:
             axes.set_xlabel("updates")
         elif metric != "mean_reward":
@@ -53,7 +53,7 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
 
 def _panels(curves: Sequence[Curve]) -> tuple[tuple[str, str, str], ...]:
     """What is drawn of these curves, which are all of one kind."""
-    oneshot = [curve.name for curve in curves if curve.is_oneshot]
+    oneshot = [curve.name for curve in curves if curve.is_planner]
     if oneshot and len(oneshot) < len(curves):
         raise InputError(
             f"expected runs of one kind in a figure, got one-shot planners ({', '.join(oneshot)}) and others",
@@ -62,9 +62,13 @@ def _panels(curves: Sequence[Curve]) -> tuple[tuple[str, str, str], ...]:
     return ONESHOT_PANELS if oneshot else PANELS
 
 
+def _rules(curves: Sequence[Curve], metric: str) -> str:
+    return " or ".join(dict.fromkeys(curve.against.get(metric, "") for curve in curves))
+
+
 def _line(axes: Any, curve: Curve, metric: str, colour: str) -> None:
     """The mean over seeds, and a band from the least to the greatest of them."""
-    values, x = curve.columns[metric], curve.samples / (1 if curve.is_oneshot else 1e6)
+    values, x = curve.columns[metric], curve.samples / (1 if curve.is_planner else 1e6)
     seeds = f" ({len(curve.runs)} seeds)" if len(curve.runs) > 1 else ""
     axes.plot(x, values.mean(0), color=colour, linewidth=1.5, label=f"{curve.name}{seeds}")
     if len(values) > 1:

@@ -213,7 +213,7 @@ def _band(axes: Any, jobs: Any, values: Floats, k: int, label: str) -> None:
 
 
 def _setting_label(setting: str) -> str:
-    return {"p_c": "p(c), probability of the light branch", "": "setting"}.get(setting, setting)
+    return setting or "setting"
 
 
 def _samples(found: Evaluation) -> str:

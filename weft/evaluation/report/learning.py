@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from weft.evaluation.report.blocks import Block, Figure, Section, Table
-from weft.evaluation.report.runs import AGAINST, REWARDS, TrainingRun
+from weft.evaluation.report.runs import REWARDS, TrainingRun
 from weft.evaluation.report.svg import Axes, Series, line_chart
 from weft.evaluation.sweep.evaluation import summary_of
 from weft.io.runs import VALIDATED
@@ -20,8 +20,8 @@ ORIGIN, COST = ("run", "recipe", "seed"), ("wall time (s)", "processor time (s)"
 
 def learning(runs: Sequence[TrainingRun]) -> Section:
     """Curves, one per policy with a band over its training seeds, and tables of all runs."""
-    planners = [run for run in runs if run.is_oneshot]
-    others = [run for run in runs if not run.is_oneshot]
+    planners = [run for run in runs if run.is_planner]
+    others = [run for run in runs if not run.is_planner]
     blocks = [*(_dispatchers(others) if others else ()), *(_planners(planners) if planners else ())]
     return Section("Training", tuple(blocks))
 
@@ -30,7 +30,7 @@ def _dispatchers(runs: Sequence[TrainingRun]) -> list[Block]:
     """Job time against the rules, and reward, over decisions."""
     groups = by_policy(runs)
     blocks: list[Block] = []
-    for column, rules in AGAINST.items():
+    for column, rules in _against(runs).items():
         text = (
             f"Mean job time on validation workloads against {rules} at each point, averaged over the points; "
             f"below zero the policy is ahead.{_about_bands(groups)}"
@@ -41,6 +41,12 @@ def _dispatchers(runs: Sequence[TrainingRun]) -> list[Block]:
         text = f"{said.capitalize()} of training over the decisions collected; higher is better.{_about_bands(groups)}"
         blocks += _figure(groups, column, _over_decisions(said), text)
     return [*blocks, _table(runs)]
+
+
+def _against(runs: Sequence[TrainingRun]) -> dict[str, str]:
+    """Columns with job times against rules -> which rules, of all runs."""
+    found = {column: dict.fromkeys(run.against[column] for run in runs) for column in runs[0].against}
+    return {column: " or ".join(rules) for column, rules in found.items()}
 
 
 def _over_decisions(y_label: str, zero: str = "") -> Axes:
@@ -72,35 +78,23 @@ def by_policy(runs: Sequence[TrainingRun]) -> dict[str, list[TrainingRun]]:
 
 def in_words(name: str, runs: Sequence[TrainingRun]) -> str:
     """One policy's training in a sentence."""
-    if all(run.is_oneshot for run in runs):
-        return _planner_in_words(name, runs)
     seeds = f"{len(runs)} seeds, " if len(runs) > 1 else ""
     seconds = [run.seconds for run in runs if run.seconds is not None]
     took = f" in {_span(seconds, '.0f')} s" if seconds else ""
-    said = ""
-    for column, rules in AGAINST.items():
-        best = [value for value in (run.best(column) for run in runs) if value is not None]
-        said += f"; at best {_span(best, '+.1f')} % against {rules}" if best else ""
-    return f"Training {name}: {seeds}{_span([run.samples for run in runs], ',')} decisions{took}{said}."
-
-
-def _planner_in_words(name: str, runs: Sequence[TrainingRun]) -> str:
-    seeds = f"{len(runs)} seeds, " if len(runs) > 1 else ""
-    drawn, updates = (_span(values, ",") for values in _sizes(runs))
-    unit = "update" if updates == "1" else "updates"
-    seconds = [run.seconds for run in runs if run.seconds is not None]
-    took = f" in {_span(seconds, '.0f')} s" if seconds else ""
-    said = ""
+    samples, said = _span([run.samples for run in runs], ","), f"decisions{took}"
+    if not all(run.is_planner for run in runs):
+        for column, rules in _against(runs).items():
+            best = [value for value in (run.best(column) for run in runs) if value is not None]
+            said += f"; at best {_span(best, '+.1f')} % against {rules}" if best else ""
+        return f"Training {name}: {seeds}{samples} {said}."
+    updates = _span([run.updates for run in runs], ",")
+    said = f"schedules and {updates} {'update' if updates == '1' else 'updates'}{took}"
     for column, how in VALIDATED.items():
         values = [found for found in (run.column(column)[1] for run in runs) if len(found)]
         if values:
-            last, best = _span([v[-1] for v in values], ".1f"), _span([v.min() for v in values], ".1f")
-            said += f"; {how} {last} % above the bound at last, {best} % at best"
-    return f"Training {name}: {seeds}{drawn} schedules and {updates} {unit}{took}{said}."
-
-
-def _sizes(runs: Sequence[TrainingRun]) -> tuple[list[int], list[int]]:
-    return [run.samples for run in runs], [run.updates for run in runs]
+            last, best_ones = _span([v[-1] for v in values], ".1f"), _span([v.min() for v in values], ".1f")
+            said += f"; {how} {last} % above the bound at last, {best_ones} % at best"
+    return f"Training {name}: {seeds}{samples} {said}."
 
 
 def _span(values: Sequence[float], form: str) -> str:
@@ -151,20 +145,11 @@ def _cost(run: TrainingRun) -> tuple[str, str]:
 
 
 def _table(runs: Sequence[TrainingRun]) -> Table:
+    against = _against(runs)
     rows = tuple(
-        (
-            *_origin(run),
-            *_cost(run),
-            *(_percent(run.best(column)) for column in AGAINST),
-        )
-        for run in runs
+        (*_origin(run), *_cost(run), *(_percent(run.best(column)) for column in against)) for run in runs
     )
-    headers = (
-        *ORIGIN,
-        "decisions",
-        *COST,
-        *(f"best against {rules}" for rules in AGAINST.values()),
-    )
+    headers = (*ORIGIN, "decisions", *COST, *(f"best against {rules}" for rules in against.values()))
     return Table(headers, rows, tuple(range(2, 8)), "Training runs")
 
 

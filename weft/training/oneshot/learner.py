@@ -208,7 +208,6 @@ class SampleLearner:
 
     @property
     def num_updates(self) -> int:
-        """Updates to do in all."""
         return self.config.updates
 
     @property
@@ -344,13 +343,11 @@ class SampleLearner:
         return 100.0 * (first / instance.bound - 1.0), 100.0 * (best / instance.bound - 1.0)
 
     def state(self) -> dict[str, Array]:
-        """Everything that the next update depends on."""
         tensors: dict[str, Array] = {f"net.{name}": array for name, array in self.net.weights().items()}
         extra = {"ranges": self._ranges.copy(), "score": self._score.copy(), "update": np.array(self.update)}
         return {**tensors, **self._adam.state(), **extra}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Put back what :meth:`state` returned."""
         net = {name.removeprefix("net."): array for name, array in state.items() if name.startswith("net.")}
         self.net.load_weights(net)
         self._adam.restore(state)
@@ -359,7 +356,6 @@ class SampleLearner:
         self.update = int(state["update"].astype(np.int64))
 
     def policy(self) -> tuple[Weights, Card]:
-        """The weights as they are now, and what they are."""
         known = np.isfinite(self._ranges).all()
         ranges = tuple((float(low), float(high)) for low, high in self._ranges.T) if known else ()
         figures = {"update": self.update, "samples": self.samples, "seed": self.seed}

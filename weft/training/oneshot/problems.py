@@ -7,10 +7,9 @@ problem, whoever asks. Imports neither torch nor the readers of files.
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ from weft.policies.oneshot.features import TaskView, view_of
 from weft.scenarios.splits import SEEDS_PER_SPLIT, seed_of
 from weft.schedulers.planners.rules import has_transfers
 from weft.sim.arrays import Arrays, compile_problem
+from weft.tables import NAMES, POSITIVE, check, checked, one_of, read_table, whole
 
 GENERATORS = ("jobshop", "opgraph", "tpch", "workflow")
 LARGEST_STAGE = 600
@@ -40,74 +40,47 @@ LARGEST_STAGE = 600
 AHEAD = 3
 """Batches that workers prepare in advance."""
 Rng = np.random.Generator
+_SIZES = whole(1).several("").several("lists of whole numbers >= 1")
 
 
 @dataclass(frozen=True)
 class Source:
     """Where problems come from; a list gives the values to draw from."""
 
-    generator: str
+    generator: str = field(metadata={"rule": one_of(*GENERATORS)})
     """``jobshop``, ``opgraph`` (operator graphs on three types), ``tpch`` (look-alikes), ``workflow``."""
-    sizes: tuple[tuple[int, ...], ...]
+    sizes: tuple[tuple[int, ...], ...] = field(metadata={"rule": _SIZES})
     """Jobs and machines of job shops, queries, or tasks."""
-    families: tuple[str, ...] = ()
+    families: tuple[str, ...] = checked((), NAMES)
     """Shapes of operator graphs (``layered``, ``er``, ``sbm``) and workflows."""
-    devices: tuple[int, ...] = (8,)
+    devices: tuple[int, ...] = checked((8,), whole(1).several("a list of whole numbers >= 1"))
     """Devices of the random clusters for workflows."""
-    ccr: tuple[float, ...] = (1.0,)
+    ccr: tuple[float, ...] = checked((1.0,), POSITIVE.several("a list of numbers > 0"))
     """Mean transfer time over mean run time of workflows."""
-    share: float = 1.0
+    share: float = checked(1.0, POSITIVE)
     """How often this source is drawn, relative to the others."""
 
     def __post_init__(self) -> None:
-        if self.generator not in GENERATORS:
-            raise InputError(
-                f"expected one of {', '.join(GENERATORS)}, got {self.generator!r}", field="generator"
-            )
+        check(self, "source.")
         numbers = 2 if self.generator == "jobshop" else 1
-        if not self.sizes or any(
-            len(size) != numbers or not all(map(_is_count, size)) for size in self.sizes
-        ):
+        if any(len(size) != numbers for size in self.sizes):
+            plural = "s" if numbers > 1 else ""
             raise InputError(
-                f"expected lists of {numbers} whole number{'s' if numbers > 1 else ''} >= 1, got {self.sizes}",
-                field="sizes",
+                f"expected lists of {numbers} number{plural}, got {self.sizes}", field="source.sizes"
             )
         prefix = "opgraph-" if self.generator == "opgraph" else ""
         if self.generator in ("opgraph", "workflow") and not self.families:
-            raise InputError("expected at least one family", field="families")
+            raise InputError("expected at least one family", field="source.families")
         for family in self.families:
             if prefix + family not in FAMILIES:
-                raise InputError(f"no family {family!r}", field="families")
-        self._refuse_numbers()
-
-    def _refuse_numbers(self) -> None:
-        if not isinstance(self.devices, tuple) or not self.devices or not all(map(_is_count, self.devices)):
-            raise InputError(
-                f"expected a list of whole numbers >= 1, got {self.devices!r:.60}", field="devices"
-            )
-        if not isinstance(self.ccr, tuple) or not self.ccr or not all(map(_is_positive, self.ccr)):
-            raise InputError(f"expected a list of numbers > 0, got {self.ccr!r:.60}", field="ccr")
-        if not _is_positive(self.share):
-            raise InputError(f"expected a number > 0, got {self.share!r:.60}", field="share")
+                raise InputError(f"no family {family!r}", field="source.families")
 
     @classmethod
     def read(cls, table: object) -> Source:
         """A source from its table in a recipe."""
-        if not isinstance(table, dict):
-            raise InputError(f"expected a table, got {table!r:.60}", field="source")
-        known = [f.name for f in fields(cls)]
-        for key in table:
-            if key not in known:
-                raise InputError(f"unknown; expected {', '.join(known)}", field=f"source.{key}")
-        if "generator" not in table or "sizes" not in table:
+        if isinstance(table, dict) and not {"generator", "sizes"} <= set(table):
             raise InputError("expected generator and sizes", field="source")
-        try:
-            values = {key: _tupled(value) for key, value in table.items()}
-            return cls(**values)  # type: ignore[arg-type]
-        except InputError as error:
-            raise InputError(error.message, field=f"source.{error.field}") from None
-        except TypeError:
-            raise InputError("expected lists of numbers or names", field="source") from None
+        return read_table(cls, table, "source")
 
     def problem(self, rng: Rng, split: str) -> Problem:
         """Draw a problem; its own seed belongs to the split."""
@@ -131,18 +104,6 @@ class Source:
         graph = generate(family, *size, seed=seed, knobs=knobs)
         problem = Problem(graph, random_cluster(rng, int(rng.choice(self.devices))))
         return problem.with_ccr(float(rng.choice(self.ccr))) if problem.ccr else problem
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 1
-
-
-def _is_positive(value: object) -> bool:
-    return type(value) in (int, float) and 0 < value <= sys.float_info.max  # type: ignore[operator]
-
-
-def _tupled(value: object) -> object:
-    return tuple(_tupled(part) for part in value) if isinstance(value, list) else value
 
 
 def query_pool(rng: Rng, num_queries: int) -> Cluster:

@@ -20,7 +20,6 @@ from weft.policies.graph.architecture import GraphArchitecture
 from weft.policies.graph.net import GraphNet
 from weft.policies.guard import LOADS
 from weft.policies.tensors import Array
-from weft.scenarios.splits import check_training_seed
 from weft.schedulers.dispatchers.queues import Dispatcher
 from weft.sim.queues.environment import START, QueueEnv, Setup
 from weft.sim.queues.graph_observation import DEVICE, KIND, PAIR, WORLD
@@ -32,12 +31,10 @@ from weft.sim.queues.rules import Rule, choose_all, run_episodes
 from weft.training.environment import Floats, Ints
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.learner import PPO
-from weft.training.recipes import Recipe
+from weft.training.recipes import TRIALS, Recipe
 
 HORIZON = 50.0
 """Rewards are divided by this many mean run times, so that discounted sums are about -1."""
-TRIALS = 4
-"""Episodes per problem from which its best rule is known."""
 FEATURES = (
     *(f"world: {name}" for name in WORLD),
     *(f"kind: {name}" for name in KIND),
@@ -163,11 +160,6 @@ def graph_card(recipe: Recipe) -> Card:
     )
 
 
-def check_seed(recipe: Recipe, seed: int) -> None:
-    """Refuse a seed whose environments would meet streams of validation."""
-    check_training_seed(seed, max(recipe.config.num_envs, TRIALS))
-
-
 def graph_learner(
     recipe: Recipe,
     seed: int,
@@ -183,7 +175,6 @@ def graph_learner(
             f"expected a multiple of {recipe.problems} problems, got {recipe.config.num_envs}",
             field="num_envs",
         )
-    check_seed(recipe, seed)
     on_notice(f"running {len(recipe.rules)} rules on {recipe.problems} problems")
     judged = [judge(recipe.problem_setup(i), recipe.rules, seed) for i in range(recipe.problems)]
     env = ManyEnv(

@@ -13,13 +13,10 @@ from weft import catalog
 from weft.model.graph import Floats
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.graph.forward import policy_of
-from weft.policies.learned import Policy
 from weft.scenarios.splits import seed_of
-from weft.sim.queues.environment import START, QueueEnv
-from weft.sim.queues.kernel import COMPLETED, EXPIRED, SUM_JCT
-from weft.sim.queues.rules import run_episodes
-from weft.training.ppo.graph_learner import TRIALS
-from weft.training.recipes import Recipe
+from weft.sim.queues.environment import QueueEnv
+from weft.training.ppo.validation import play, play_rule
+from weft.training.recipes import TRIALS, Recipe
 from weft.training.run.metrics import Metric
 
 PROBLEMS, JOBS = 16, 200
@@ -38,40 +35,28 @@ class ManyJudge:
         ]
         self.points = tuple(float(i) for i in range(len(setups)))
         self._envs = [QueueEnv(setup, TRIALS, staggered=False) for setup in setups]
-        self._best = np.array([_best_rule(recipe.rules, env) for env in self._envs])  # (num_problems,)
+        self.reference: Floats = np.array([_best_rule(recipe.rules, env) for env in self._envs])
+        """Mean job time (num_problems,) of the best rule of each problem."""
 
     def job_times(self, weights: Weights, card: Card) -> Floats:
-        """Mean job time (num_problems,) of a policy that always takes its best choice."""
         policy = policy_of(weights, card)
-        return np.array([_played(policy, env) for env in self._envs])
+        return np.array([play(policy, _begun(env)).mean() for env in self._envs])
 
-    def best(self, names: Sequence[str]) -> Floats | None:
-        """Mean job time (num_problems,) of the best rule of each problem, whatever the names."""
-        return self._best
+    def score(self, times: Floats) -> float:
+        """Percent below the best rule of each problem."""
+        return -float(str(self.figures(times)["envelope_percent"]))
 
     def figures(self, times: Floats) -> dict[str, Metric]:
         """Percent above the best rule of each problem, the geometric mean."""
-        return {"envelope_percent": 100.0 * float(np.expm1(np.log(times / self._best).mean()))}
+        return {"envelope_percent": 100.0 * float(np.expm1(np.log(times / self.reference).mean()))}
 
 
 def _best_rule(names: Sequence[str], env: QueueEnv) -> float:
     """Least mean job time of these rules over the streams of one problem."""
-    problem = env.setup.problem
-    able = [rule for rule in map(catalog.dispatcher, names) if rule.supports(problem) is None]
-    means = []
-    for rule in able:
-        env.reset(SEEDS)
-        run_episodes(rule.rule(problem, env.stream, SEEDS), env.stream, env.state, START)
-        ended = env.state.count[:, COMPLETED] + env.state.count[:, EXPIRED]
-        means.append(float((env.state.total[:, SUM_JCT] / ended).mean()))
-    return min(means)
+    able = [rule for rule in map(catalog.dispatcher, names) if rule.supports(env.setup.problem) is None]
+    return min(float(play_rule(rule, _begun(env), SEEDS).mean()) for rule in able)
 
 
-def _played(policy: Policy, env: QueueEnv) -> float:
-    """Mean job time of a policy over the streams of one problem."""
+def _begun(env: QueueEnv) -> QueueEnv:
     env.reset(SEEDS)
-    ended = np.full(env.num_envs, np.nan)
-    while np.isnan(ended).any():
-        env.step(policy.decide_batch(env.observation, env.mask))
-        ended = np.where(np.isnan(ended), env.ended, ended)
-    return float(ended.mean())
+    return env

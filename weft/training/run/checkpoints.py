@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from weft.errors import InputError, WeftError
@@ -30,15 +30,15 @@ class CorruptError(WeftError):
     exit_code = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """What is written beside a checkpoint."""
 
     update: int
     samples: int
-    config_hash: str
-    sha256: str
-    """Hash of the tensors' file."""
+    config_hash: str = ""
+    sha256: str = ""
+    """Hash of the tensors' file; like that of the configuration, filled in when it is written."""
     metrics_bytes: int
     """Length of the metrics at that moment; later rows are not part of the checkpoint."""
     seconds: float
@@ -86,29 +86,10 @@ class Checkpoints:
         }
         return sorted(found, reverse=True)
 
-    def save(
-        self,
-        state: Mapping[str, Array],
-        *,
-        update: int,
-        samples: int,
-        metrics_bytes: int,
-        seconds: float,
-        cpu_seconds: float,
-        best_score: float | None,
-    ) -> None:
-        """Write a checkpoint durably."""
-        data = encode_tensors(state)
-        manifest = Manifest(
-            update,
-            samples,
-            self._config_hash,
-            sha256(data),
-            metrics_bytes,
-            seconds,
-            cpu_seconds,
-            best_score,
-        )
+    def save(self, state: Mapping[str, Array], standing: Manifest) -> None:
+        """Write a checkpoint of this standing durably."""
+        data, update = encode_tensors(state), standing.update
+        manifest = replace(standing, config_hash=self._config_hash, sha256=sha256(data))
         write_atomic(data, self._path(update, "safetensors"))
         write_atomic(manifest.to_json().encode(), self._path(update, "json"))
 

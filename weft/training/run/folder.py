@@ -29,7 +29,7 @@ from weft.io.runs import CONFIG, METRICS
 from weft.policies.checkpoint import Card, Weights, read_card, save_policy
 from weft.policies.tensors import Array, read_bytes, sha256, write_atomic
 from weft.scenarios.splits import check_training_seed
-from weft.training.run.checkpoints import Checkpoints, CorruptError, Notice
+from weft.training.run.checkpoints import Checkpoints, CorruptError, Manifest, Notice
 from weft.training.run.metrics import Metrics, Row
 
 SCHEMA = "weft.run/1"
@@ -196,6 +196,8 @@ def _read_config(path: Path) -> dict[str, object]:
 def _difference(stored: object, wanted: object) -> str:
     """Where a run's configuration differs from the one asked for."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
+        if strange := sorted(set(stored) ^ set(wanted)):
+            return f"another version of weft began the run, with other keys: {', '.join(strange)}"
         for key in [*wanted, *stored]:
             if stored.get(key) != wanted.get(key):
                 return f"{key}: the run has {stored.get(key)!r}, asked for {wanted.get(key)!r}"
@@ -290,8 +292,7 @@ class Run:
         self._tidy()
 
     def _save_checkpoint(self, learner: Learner, metrics: Metrics) -> None:
-        self._checkpoints.save(
-            learner.state(),
+        standing = Manifest(
             update=learner.update,
             samples=learner.samples,
             metrics_bytes=metrics.sync(),
@@ -299,6 +300,7 @@ class Run:
             cpu_seconds=self._clock.cpu_seconds,
             best_score=self._best_score,
         )
+        self._checkpoints.save(learner.state(), standing)
         self._saved_update = learner.update
 
     def _tidy(self) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from weft.errors import InputError
 from weft.scenarios.splits import SEEDS_PER_SPLIT
-from weft.training.ppo.run import train
-from weft.training.recipes import Recipe
+from weft.training.algorithms import Asked, TrainingRecipe
 from weft.training.run.folder import Outcome, Progress
+from weft.training.run.once import train_once
 
 MOST_RUNS = 10_000
 PREFIX = "seed-"
@@ -24,35 +24,21 @@ PREFIX = "seed-"
 class Part:
     """One run of a group; resumed if it is there."""
 
-    recipe: Recipe
+    recipe: TrainingRecipe
     folder: str
-    seed: int
-    device: str = "cpu"
-    start: str | None = None
-    threads: int = 1
-    has_tensorboard: bool = False
+    asked: Asked
 
     def __call__(self) -> Outcome:
         """Train it to its end."""
         _say(f"{self.folder}: begins")
-        return train(
-            self.recipe,
-            self.folder,
-            seed=self.seed,
-            device=self.device,
-            start=self.start,
-            is_resumed=True,
-            threads=self.threads,
-            has_tensorboard=self.has_tensorboard,
-            on_progress=self._report,
-        )
+        return train_once(self.recipe, self.folder, self.asked, is_resumed=True, on_progress=self._report)
 
     def _report(self, progress: Progress) -> None:
-        percent = progress.row.get("envelope_percent")
-        if isinstance(percent, float):
+        found = self.recipe.validation_in_words(progress.row)
+        if found:
             _say(
-                f"{self.folder}: {progress.samples:,} of {progress.num_samples:,} samples, "
-                f"{percent:+.1f} % against the best rules{progress.left}"
+                f"{self.folder}: {progress.samples:,} of {progress.num_samples:,} {self.recipe.unit}, "
+                f"{found}{progress.left}"
             )
 
 
@@ -81,26 +67,21 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def train_group(
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     folder: str | Path,
     seeds: Sequence[int],
+    asked: Asked = Asked(),  # noqa: B008 (a NamedTuple, never changed)
     *,
-    workers: int = 1,
-    device: str = "cpu",
-    start: str | None = None,
-    threads: int = 1,
-    has_tensorboard: bool = False,
     on_done: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
-    """Train a recipe once per seed, ``workers`` at a time; runs that are finished are left as they are.
+    """Train a recipe once per seed, ``asked.workers`` at a time; runs that are finished are left as they are.
 
-    Each run steps its environments with ``threads``. Outcomes come in the order of the seeds. Progress goes to standard error.
+    Outcomes come in the order of the seeds. Progress goes to standard error.
     """
-    folders = [str(Path(folder) / f"{PREFIX}{seed}") for seed in seeds]
-    pairs = zip(folders, seeds, strict=True)
-    parts = [Part(recipe, one, seed, device, start, threads, has_tensorboard) for one, seed in pairs]
+    workers, alone = asked.workers, asked._replace(workers=1)
+    parts = [Part(recipe, str(Path(folder) / f"{PREFIX}{seed}"), alone._replace(seed=seed)) for seed in seeds]
     if workers == 1:
-        return [_told(part(), on_done) for part in parts]
+        return [_reported(part(), on_done) for part in parts]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(parts)), mp_context=context) as pool:
         futures = [pool.submit(part) for part in parts]
@@ -109,6 +90,6 @@ def train_group(
         return [future.result() for future in futures]
 
 
-def _told(outcome: Outcome, on_done: Callable[[Outcome], None]) -> Outcome:
+def _reported(outcome: Outcome, on_done: Callable[[Outcome], None]) -> Outcome:
     on_done(outcome)
     return outcome

@@ -1,0 +1,173 @@
+"""Algorithms that train, by name: a new one is one file and one row here. Code is resolved on use.
+
+What differs between them stands in their rows and recipes; whoever trains, resumes or reports asks there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from weft.errors import InputError, MissingExtra
+from weft.tables import did_you_mean
+
+if TYPE_CHECKING:
+    from weft.training.run.folder import Learner, Outcome
+    from weft.training.run.metrics import Row
+
+DISPATCHER, PLANNER = "dispatcher", "planner"
+"""What a trained net is used as: it acts while jobs arrive, or plans whole graphs."""
+
+
+class Asked(NamedTuple):
+    """How a recipe is to be trained; of these, only the seed and the first weights change the result."""
+
+    seed: int = 0
+    device: str = "cpu"
+    start: str | None = None
+    """Weights or run to begin with."""
+    workers: int = 1
+    """Processes; those beyond the first may prepare problems."""
+    threads: int | None = None
+    """None: as many as the algorithm is best with."""
+    has_tensorboard: bool = False
+    """Whether rows are written for TensorBoard too."""
+
+
+class TrainingRecipe(Protocol):
+    """What a run trains on and with, of whatever algorithm."""
+
+    unit: ClassVar[str]
+    """What samples are called."""
+
+    @property
+    def name(self) -> str:
+        """What policies and runs are called after."""
+
+    @property
+    def algorithm(self) -> str:
+        """Which row of :data:`ALGORITHMS`."""
+
+    @property
+    def config(self) -> Any:
+        """The parameters of the learner, a dataclass."""
+
+    @property
+    def every(self) -> int:
+        """Updates between checkpoints."""
+
+    def check(self, seed: int) -> None:
+        """Refuse whatever a run with this seed would refuse, without training."""
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain JSON, for the run's record."""
+
+    def progress_in_words(self, row: Row) -> str:
+        """What an update reached."""
+
+    def validation_in_words(self, row: Row) -> str:
+        """What a row says of validation; empty where nothing was validated."""
+
+    def best_in_words(self, outcome: Outcome) -> str:
+        """What the best policy of a run reached in validation; empty where there is none."""
+
+    def next_command(self, run: str) -> str:
+        """What to do with the policy of this name."""
+
+
+class LearnerOf(Protocol):
+    """Makes the learner of a recipe; what it holds is released when the context ends."""
+
+    def __call__(
+        self, recipe: Any, asked: Asked, on_notice: Callable[[str], None]
+    ) -> AbstractContextManager[Learner]:
+        """The learner, open."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One algorithm; ``module:name`` texts are resolved on use."""
+
+    words: str
+    config: str
+    """The dataclass of its parameters."""
+    recipe: str
+    """A :class:`TrainingRecipe` with ``read(document)``."""
+    learner: str
+    """A :class:`LearnerOf`; the only part that may load torch."""
+    keys: tuple[str, ...]
+    """Keys that its recipes have at the top, beside those of every recipe."""
+    tables: tuple[str, ...]
+    """Tables that its recipes have."""
+    role: str
+    """``dispatcher`` or ``planner``: what its policies are."""
+
+    def read(self, document: Mapping[str, Any]) -> TrainingRecipe:
+        """The recipe of a document whose keys are known."""
+        found: TrainingRecipe = _resolved(self.recipe).read(document)
+        return found
+
+    def config_type(self) -> type:
+        """The dataclass of its parameters."""
+        found: type = _resolved(self.config)
+        return found
+
+    def learner_of(self) -> LearnerOf:
+        """What makes its learner; without torch, an error that says how to get it."""
+        try:
+            found: LearnerOf = _resolved(self.learner)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise MissingExtra("torch", "train", "training") from None
+        return found
+
+
+def _resolved(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+_STREAM = ("scenario", "reward", "waits")
+
+ALGORITHMS: dict[str, Algorithm] = {
+    "ppo": Algorithm(
+        "PPO with a perceptron: one graph on one cluster",
+        "weft.training.ppo.config:PPOConfig",
+        "weft.training.recipes:Recipe",
+        "weft.training.ppo.run:flat_learner",
+        (*_STREAM, "narrows"),
+        ("settings", "sight", "config", "vary", "validation"),
+        DISPATCHER,
+    ),
+    "graph-ppo": Algorithm(
+        "PPO with a graph net: many graphs and clusters, also those it never saw",
+        "weft.training.ppo.config:PPOConfig",
+        "weft.training.recipes:Recipe",
+        "weft.training.ppo.run:graph_learner",
+        (*_STREAM, "problems", "rules"),
+        ("settings", "sight", "config"),
+        DISPATCHER,
+    ),
+    "oneshot": Algorithm(
+        "priorities and devices of all tasks in one pass, learned from drawn schedules",
+        "weft.training.oneshot.config:SampleConfig",
+        "weft.training.oneshot.recipe:SampleRecipe",
+        "weft.training.oneshot.run:sample_learner",
+        ("source",),
+        ("config",),
+        PLANNER,
+    ),
+}
+"""By the name that recipes use."""
+
+
+def algorithm(name: object) -> Algorithm:
+    """The row of this name."""
+    if name not in ALGORITHMS:
+        hint = did_you_mean(str(name), ALGORITHMS)
+        raise InputError(f"expected one of {', '.join(ALGORITHMS)}, got {name!r}{hint}", field="algorithm")
+    return ALGORITHMS[str(name)]
