@@ -1,4 +1,4 @@
-"""The contracts of planners, dispatchers, environments and file formats, for whoever writes one.
+"""The contracts of planners, dispatchers, environments, policies and file formats, for whoever writes one.
 
 Each raises AssertionError. weft's own tests run the same functions. No test framework is needed.
 """
@@ -7,3 +7,4 @@ from weft.testing.dispatchers import check_dispatcher as check_dispatcher
 from weft.testing.environments import check_environment as check_environment
 from weft.testing.formats import check_format as check_format
 from weft.testing.planners import check_planner as check_planner
+from weft.testing.policies import check_policy as check_policy

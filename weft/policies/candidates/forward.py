@@ -1,4 +1,9 @@
-"""Decisions of a net that points at a candidate, in NumPy: the same numbers as ``candidates/net.py``."""
+"""Decisions of a net that points at a candidate, in NumPy: the same numbers as ``candidates/net.py``.
+
+The last choice waits. Where nothing is drawn, the policy waits if that is more likely than all starts
+together, and else takes the likeliest start: many starts that are equally good share their probability, and
+the wait would win against each of them alone.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +45,15 @@ class CandidatePolicy:
         narrow: Narrow | None = None,
     ) -> Ints:  # (B, 1)
         """A candidate for each of many observations; ``mask`` is left as it is."""
-        noise = gumbel(rng, mask.shape) if rng is not None else np.zeros((), np.float32)
-        return np.where(mask, self.logits(observation) + noise, _NEVER).argmax(axis=2)
+        scores = np.where(mask, self.logits(observation), _NEVER)
+        if rng is not None:
+            return (scores + gumbel(rng, mask.shape)).argmax(axis=2)
+        starts, wait = scores[..., :-1], scores[..., -1]
+        best = starts.argmax(axis=2)
+        most = starts.max(axis=2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total = most + np.log(np.exp(starts - most[..., None]).sum(axis=2))
+        return np.where((most == _NEVER) | (wait > total), mask.shape[2] - 1, best)
 
     def logits(self, observation: Floats32) -> Floats32:
         """Logits (B, 1, K) before the mask, 0 where there is no candidate."""

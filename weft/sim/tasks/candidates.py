@@ -117,11 +117,13 @@ def feature_names(sight: CandidateSight) -> list[str]:
     return [*WORLD, *(f"{column} {k}" for k in range(sight.num_choices) for column in COLUMNS)]
 
 
-def check_sight(sight: CandidateSight) -> CandidateSight:
+def check_sight(sight: CandidateSight, place: str = "sight") -> CandidateSight:
     """The sight, if its numbers make sense."""
     for name, value in sight._asdict().items():
         if type(value) is not int or not 1 <= value <= 1024:
-            raise InputError(f"expected a whole number from 1 to 1024, got {value!r}", field=f"sight.{name}")
+            raise InputError(
+                f"expected a whole number from 1 to 1024, got {value!r}", field=f"{place}.{name}"
+            )
     return sight
 
 

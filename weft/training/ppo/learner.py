@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from weft.errors import InputError, WeftError
+from weft.policies.candidates.net import CandidateNet
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.graph.net import GraphNet
 from weft.policies.mlp.net import Mlp, joint, log_probabilities, mask_bias
@@ -80,7 +81,7 @@ class PPO(Generic[E]):
         self.update = 0
         env.reset(seed)
 
-    def _make_net(self) -> Mlp | GraphNet:
+    def _make_net(self) -> Mlp | GraphNet | CandidateNet:
         """The net to train, without weights yet."""
         return Mlp(self.config.architecture(self.env))
 
