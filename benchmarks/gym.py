@@ -74,7 +74,7 @@ def _of_model(model: MaskablePPO, problems: list[Problem]) -> float:
         env = make(TaskSetup((problem,), SIGHT))
         observation, info = env.reset(seed=0)
         while "mean_jct" not in info:
-            action, _ = model.predict(observation, action_masks=env.action_masks(), deterministic=True)
+            action, _ = model.predict(observation, action_masks=env.action_masks(), deterministic=False)
             observation, *_, info = env.step(action)
         found.append(info["mean_jct"])
     return float(np.mean(found))

@@ -161,7 +161,7 @@ def mean_of(env: StreamEnv, model: MaskablePPO | None, seeds: range) -> float:
             if model is None:
                 action = rng.choice(np.flatnonzero(masks))
             else:
-                action, _ = model.predict(observation, action_masks=masks, deterministic=True)
+                action, _ = model.predict(observation, action_masks=masks, deterministic=False)
             observation, *_, info = env.step(action)
         found.append(info["mean_jct"])
     return float(np.mean(found))

@@ -156,7 +156,6 @@ def test_run_tells_its_progress(tmp_path: Path):
     assert seen[-1].samples == seen[-1].num_samples
     assert seen[0].seconds_left is None, "the first update compiles"
     assert seen[1].seconds_left is not None and seen[1].seconds_left > seen[-1].seconds_left == 0.0
-    assert (seen[0].left, seen[-1].left) == ("", "")
 
 
 def test_run_finished_is_left_as_it_is(tmp_path: Path, straight: dict[str, object]):
@@ -184,6 +183,13 @@ def test_run_refuses_to_resume_another_configuration(tmp_path: Path):
         pass
     assert "config: step: the run has 0.5, asked for 0.25" in str(error.value)
     assert f"begin a new run with its weights: --from {tmp_path}@last --out NEW" in str(error.value)
+
+
+def test_run_of_an_older_version_is_refused_with_the_reason(tmp_path: Path):
+    walk(tmp_path)
+    other = Spec("walk", {"step": 0.5}, seed=3, recipe={"scenario": "line", "vary": None})
+    with pytest.raises(InputError, match="another version of weft began the run, with other keys: vary"):
+        open_run(tmp_path, other, is_resumed=True).__enter__()
 
 
 def test_run_is_held_by_one_process(tmp_path: Path):

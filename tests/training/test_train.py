@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft.cli import main
 from weft.errors import InputError
-from weft.training.algorithms import ALGORITHMS
+from weft.training.algorithms import ALGORITHMS, resolved
 from weft.training.recipes import read_recipe, recipe_names
 
 SMALL = {
@@ -59,10 +59,18 @@ def test_dry_run_refuses_the_seeds_a_run_refuses(recipe: str, capsys: pytest.Cap
     assert main(["train", recipe, "--dry-run", "--seeds", f"1,{2**32}"]) == 2
 
 
+def test_dry_run_says_what_would_be_trained(capsys: pytest.CaptureFixture[str]):
+    assert main(["train", "oneshot-jobshop", "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith("a planner, by oneshot: priorities and devices")
+    assert main(["train", "conditional-many", "--dry-run", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["algorithm"], document["role"]) == ("graph-ppo", "dispatcher")
+
+
 def test_every_algorithm_has_recipes_that_read_into_its_config():
     for name, row in ALGORITHMS.items():
         found = [one for one in map(read_recipe, recipe_names()) if one.algorithm == name]
-        assert found and all(isinstance(one.config, row.config_type()) for one in found)
+        assert found and all(isinstance(one.config, resolved(row.config)) for one in found)
 
 
 def test_make_env_is_the_training_stream_of_a_scenario():

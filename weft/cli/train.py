@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weft.cli import options as opt
 from weft.cli import output
+
+if TYPE_CHECKING:
+    from weft.training.algorithms import TrainingRecipe
 
 RecipeName = Annotated[
     str,
@@ -57,8 +60,9 @@ def train(
     """Train a policy; resumes after an interruption."""
     from weft.scenarios import parse_assignments
     from weft.training.recipes import read_recipe
+    from weft.training.run.once import Reporter
     from weft.training.run.seeds import parse_seeds
-    from weft.training.train import Reporter, folder_of
+    from weft.training.train import folder_of
     from weft.training.train import train as run
 
     chosen = read_recipe(recipe, parse_assignments(settings or []))
@@ -66,7 +70,7 @@ def train(
     if dry_run:
         for one in numbers or (seed,):
             chosen.check(one)
-        _describe(chosen.to_dict(), seed, as_json)
+        _describe(chosen, seed, as_json)
         return
     several = f" with {output.count(len(numbers), 'seed')}" if numbers else ""
     with output.progress(f"training {chosen.name}{several}"):
@@ -91,9 +95,14 @@ def train(
     output.next_command(chosen.next_command(found.run if found.is_group else f"{found.run}@best"))
 
 
-def _describe(recipe: dict[str, object], seed: int, as_json: bool) -> None:
+def _describe(recipe: TrainingRecipe, seed: int, as_json: bool) -> None:
+    from weft.training.algorithms import ALGORITHMS
+
+    row = ALGORITHMS[recipe.algorithm]
     if as_json:
-        output.emit(output.document("train", seed, {"recipe": recipe}))
+        what = {"recipe": recipe.to_dict(), "algorithm": recipe.algorithm, "role": row.role}
+        output.emit(output.document("train", seed, what))
         return
-    for key, value in recipe.items():
+    output.say(f"a {row.role}, by {recipe.algorithm}: {row.words}")
+    for key, value in recipe.to_dict().items():
         output.say(f"{key}: {value}")

@@ -54,8 +54,7 @@ class RunRecord:
     @property
     def updates(self) -> int:
         """Updates done."""
-        found = [row["update"] for row in self.rows if isinstance(row.get("update"), int)]
-        return int(found[-1]) if found else 0  # type: ignore[call-overload]
+        return int(self.last("update") or 0)
 
     @property
     def samples(self) -> int:

@@ -11,8 +11,9 @@ import sys
 from weft.errors import exit_code_of
 from weft.scenarios import parse_assignments
 from weft.training.recipes import read_recipe
+from weft.training.run.once import Reporter
 from weft.training.run.seeds import parse_seeds
-from weft.training.train import Reporter, folder_of, in_words, train
+from weft.training.train import folder_of, in_words, train
 
 
 def main(arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ What differs between them stands in their rows and recipes; whoever trains, resu
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
@@ -78,13 +78,8 @@ class TrainingRecipe(Protocol):
         """What to do with the policy of this name."""
 
 
-class LearnerOf(Protocol):
-    """Makes the learner of a recipe; what it holds is released when the context ends."""
-
-    def __call__(
-        self, recipe: Any, asked: Asked, on_notice: Callable[[str], None]
-    ) -> AbstractContextManager[Learner]:
-        """The learner, open."""
+LearnerOf = Callable[[Any, Asked, Callable[[str], None]], AbstractContextManager["Learner"]]
+"""Of a recipe, how it is trained, and where notices go, the learner; what it holds is released at the end."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ class Algorithm:
     recipe: str
     """A :class:`TrainingRecipe` with ``read(document)``."""
     learner: str
-    """A :class:`LearnerOf`; the only part that may load torch."""
+    """A :data:`LearnerOf`; the only part that may load torch."""
     keys: tuple[str, ...]
     """Keys that its recipes have at the top, beside those of every recipe."""
     tables: tuple[str, ...]
@@ -105,20 +100,10 @@ class Algorithm:
     role: str
     """``dispatcher`` or ``planner``: what its policies are."""
 
-    def read(self, document: Mapping[str, Any]) -> TrainingRecipe:
-        """The recipe of a document whose keys are known."""
-        found: TrainingRecipe = _resolved(self.recipe).read(document)
-        return found
-
-    def config_type(self) -> type:
-        """The dataclass of its parameters."""
-        found: type = _resolved(self.config)
-        return found
-
     def learner_of(self) -> LearnerOf:
         """What makes its learner; without torch, an error that says how to get it."""
         try:
-            found: LearnerOf = _resolved(self.learner)
+            found: LearnerOf = resolved(self.learner)
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
@@ -126,7 +111,8 @@ class Algorithm:
         return found
 
 
-def _resolved(target: str) -> Any:
+def resolved(target: str) -> Any:
+    """What ``module:name`` of a row stands for, imported now."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
 

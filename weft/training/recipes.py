@@ -22,7 +22,7 @@ from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.observation import Sight
 from weft.tables import FLAG, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
-from weft.training.algorithms import Algorithm, TrainingRecipe, algorithm
+from weft.training.algorithms import Algorithm, TrainingRecipe, algorithm, resolved
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.validation import LAWS, Judge, Validation, Vary
 
@@ -224,7 +224,9 @@ def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -
         document = _extended(read_document(str(name)))
         row = algorithm(document.get("algorithm", "ppo"))
         _check_keys(document, row)
-        return row.read(_with_own_scenario(_changed(document, changes or {}, row), Path(name)))
+        chosen = _with_own_scenario(_changed(document, changes or {}, row), Path(name))
+        made: TrainingRecipe = resolved(row.recipe).read(chosen)
+        return made
     except InputError as error:
         raise error.at(file=_file_of(str(name))) from None
 
@@ -273,7 +275,7 @@ def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:
 def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algorithm) -> dict[str, Any]:
     """The document with every change in its place; the scenario itself checks what is left over."""
     tables = {key: dict(document.get(key, {})) for key in row.tables}
-    places = {f.name: "config" for f in fields(row.config_type())}
+    places = {f.name: "config" for f in fields(resolved(row.config))}
     if "sight" in row.tables:
         places |= dict.fromkeys(Sight._fields, "sight")
     found = {"algorithm": "ppo", **document, **tables}

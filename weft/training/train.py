@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,28 +41,6 @@ def in_words(found: Outcome, recipe: TrainingRecipe) -> str:
     took = f"{duration(found.seconds)} ({duration(found.cpu_seconds)} of processor time)"
     best = recipe.best_in_words(found)
     return f"{found.run}: {found.samples:,} {recipe.unit} in {took}{best and f', {best}'}"
-
-
-class Reporter:
-    """A line on stderr every few seconds: samples, the last update, the last validation, the time left."""
-
-    every = 5.0
-
-    def __init__(self, recipe: TrainingRecipe) -> None:
-        self._recipe, self._validation, self._next = recipe, "", 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        """Say where a run stands."""
-        found = self._recipe.validation_in_words(progress.row)
-        self._validation = f", validation: {found}" if found else self._validation
-        now = time.monotonic()
-        if now < self._next and progress.update < progress.num_updates:
-            return
-        self._next = now + self.every
-        left = f", {duration(progress.seconds_left)} left" if progress.seconds_left else ""
-        count = f"{progress.samples:>12,} of {progress.num_samples:,} {self._recipe.unit}"
-        said = self._recipe.progress_in_words(progress.row)
-        print(f"{count}, {said}{self._validation}{left}", file=sys.stderr, flush=True)
 
 
 def folder_of(recipe: str | Path) -> Path:

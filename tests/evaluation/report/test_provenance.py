@@ -75,6 +75,7 @@ def test_evaluate_command_sets_what_is_swept_in_the_order_of_the_labels():
         ),
         ("conditional", {"gradient_clip": "none"}, " --set gradient_clip=none"),
         ("conditional-pi-4", {"validation.every": 2}, " --set validation.every=2"),
+        ("conditional-pi-0", {"p_c": "uniform"}, " --set 'p_c=\"uniform\"'"),
     ],
 )
 def test_train_command_names_what_differs_from_the_recipe(
@@ -83,6 +84,18 @@ def test_train_command_names_what_differs_from_the_recipe(
     run = changed_run(tmp_path / "run", recipe, changes)
     assert train_command(run) == f"weft train {recipe} --seed 1{words} --out {run.source}"
     assert run.is_changed == bool(changes)
+
+
+@pytest.mark.parametrize(("p_c", "words"), [("uniform", ""), (0.9, " --set p_c=0.9")])
+def test_run_of_an_older_version_is_compared_with_its_recipe(tmp_path: Path, p_c: object, words: str):
+    write_run(tmp_path / "run", [{"samples": 1}], "conditional-pi-4")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    old = {**read_recipe("conditional-pi-4").to_dict(), "p_c": p_c, "validation": {"every": 3, "p_c": [0, 1]}}
+    config["recipe"] = {key: value for key, value in old.items() if key != "vary"}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    run = read_run(tmp_path / "run", lambda name: read_recipe(name).to_dict())
+    assert train_command(run) == f"weft train conditional-pi-4 --seed 1{words} --out {run.source}"
+    assert run.is_changed == bool(words)
 
 
 def test_train_command_names_the_weights_it_began_with(tmp_path: Path):

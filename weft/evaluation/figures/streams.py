@@ -181,7 +181,11 @@ def _time_panels(plain: Any, relative: Any, one: Adaptation) -> None:
 def _probability_panel(axes: Any, one: Adaptation) -> None:
     where = ", first seed" if one.is_drawn else ""
     axes.plot(
-        one.jobs, one.probability[0][one.jobs], color="#000000", linewidth=1.6, label=f"true p(c){where}"
+        one.jobs,
+        one.probability[0][one.jobs],
+        color="#000000",
+        linewidth=1.6,
+        label=f"true probability{where}",
     )
     for k, (name, estimates) in enumerate(one.estimates.items()):
         if one.is_drawn:
@@ -191,7 +195,7 @@ def _probability_panel(axes: Any, one: Adaptation) -> None:
         else:
             _band(axes, one.jobs, estimates[:, one.jobs], k, name)
     axes.set_ylim(-0.02, 1.02)
-    axes.set_ylabel("p(c) and its estimate")
+    axes.set_ylabel("probability and its estimate")
     axes.legend(frameon=False, fontsize=8, ncols=2)
 
 
@@ -199,7 +203,7 @@ def _error_panel(axes: Any, one: Adaptation) -> None:
     for k, (name, estimates) in enumerate(one.estimates.items()):
         _band(axes, one.jobs, np.abs(estimates - one.probability)[:, one.jobs], k, name)
     axes.set_ylim(bottom=0.0)
-    axes.set_ylabel("error of the estimate\n|estimate - p(c)|")
+    axes.set_ylabel("error of the estimate\n|estimate - probability|")
 
 
 def _band(axes: Any, jobs: Any, values: Floats, k: int, label: str) -> None:

@@ -34,16 +34,17 @@ class TrainingRun(RunRecord):
     def changes(self) -> tuple[str, ...]:
         """Values that are not those of its recipe, each as ``--set`` takes it."""
         found: list[str] = []
+        recipe = _as_now(self.recipe, self.usual)
         for table, prefix in _PREFIXES.items() if self.usual else ():
-            stored, usual = (table_of(one, table) if table else one for one in (self.recipe, self.usual))
+            stored, usual = (table_of(one, table) if table else one for one in (recipe, self.usual))
             for key, value in stored.items():
-                if key not in (() if table else _UNSET) and value != usual.get(key):
+                is_known = table == "settings" or (key in usual and key not in (() if table else _UNSET))
+                if is_known and value != usual.get(key):
                     found.append(f"{prefix}{key}={_as_toml(value)}")
-        freed = self.varied in table_of(self.usual, "settings") and self.varied not in table_of(
-            self.recipe, "settings"
-        )
-        law = table_of(self.recipe, "vary").get("law")
-        return (*found, *([f"{self.varied}={_as_toml(law)}"] if freed else ()))
+        settings, vary = table_of(recipe, "settings"), table_of(recipe, "vary")
+        if vary.get("setting") in table_of(self.usual, "settings") and vary["setting"] not in settings:
+            found.append(f"{vary['setting']}={_as_toml(vary.get('law'))}")
+        return tuple(found)
 
     @property
     def is_changed(self) -> bool:
@@ -60,6 +61,17 @@ class TrainingRun(RunRecord):
     def cpu_seconds(self) -> float | None:
         """Processor time of training."""
         return self.last("cpu_seconds")
+
+
+def _as_now(recipe: Mapping[str, object], usual: Mapping[str, object]) -> Mapping[str, object]:
+    """A recipe of weft 0.1, which had what varies at its top, as it is written now; any other as it is."""
+    vary = table_of(usual, "vary")
+    own = recipe.get(str(vary.get("setting")))
+    if own is None:
+        return recipe
+    if isinstance(own, str):
+        return {**recipe, "vary": {**vary, "law": own}}
+    return {**recipe, "vary": vary, "settings": {**table_of(recipe, "settings"), str(vary["setting"]): own}}
 
 
 def _as_toml(value: object) -> str:

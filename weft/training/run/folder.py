@@ -109,11 +109,6 @@ class Progress:
     compiled; None after that one."""
     row: Row
 
-    @property
-    def left(self) -> str:
-        """``, 12 s left``; empty where it is not known, or nothing is left."""
-        return f", {self.seconds_left:.0f} s left" if self.seconds_left else ""
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -1,11 +1,14 @@
-"""Trains a recipe into a run folder, whatever its algorithm."""
+"""Trains a recipe into a run folder, whatever its algorithm, and says how far it is."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from weft.catalog import duration
 from weft.training.algorithms import ALGORITHMS, Asked, TrainingRecipe
 from weft.training.run.folder import Outcome, Progress, Spec, open_run
 from weft.training.run.metrics import require_tensorboard
@@ -34,3 +37,24 @@ def train_once(
         return run.train(
             learner, every=recipe.every, on_progress=on_progress, has_tensorboard=asked.has_tensorboard
         )
+
+
+class Reporter:
+    """A line on stderr every few seconds: samples, the last update, the last validation, the time left."""
+
+    def __init__(self, recipe: TrainingRecipe, run: str = "", every: float = 5.0) -> None:
+        self._recipe, self._run, self._every = recipe, run and f"{run}: ", every
+        self._validation, self._next = "", 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Say where a run stands."""
+        found = self._recipe.validation_in_words(progress.row)
+        self._validation = f", validation: {found}" if found else self._validation
+        now = time.monotonic()
+        if now < self._next and progress.update < progress.num_updates:
+            return
+        self._next = now + self._every
+        left = f", {duration(progress.seconds_left)} left" if progress.seconds_left else ""
+        count = f"{self._run}{progress.samples:>12,} of {progress.num_samples:,} {self._recipe.unit}"
+        said = self._recipe.progress_in_words(progress.row)
+        print(f"{count}, {said}{self._validation}{left}", file=sys.stderr, flush=True)

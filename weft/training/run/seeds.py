@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from pathlib import Path
 from weft.errors import InputError
 from weft.scenarios.splits import SEEDS_PER_SPLIT
 from weft.training.algorithms import Asked, TrainingRecipe
-from weft.training.run.folder import Outcome, Progress
-from weft.training.run.once import train_once
+from weft.training.run.folder import Outcome
+from weft.training.run.once import Reporter, train_once
 
 MOST_RUNS = 10_000
 PREFIX = "seed-"
@@ -30,20 +29,8 @@ class Part:
 
     def __call__(self) -> Outcome:
         """Train it to its end."""
-        _say(f"{self.folder}: begins")
-        return train_once(self.recipe, self.folder, self.asked, is_resumed=True, on_progress=self._report)
-
-    def _report(self, progress: Progress) -> None:
-        found = self.recipe.validation_in_words(progress.row)
-        if found:
-            _say(
-                f"{self.folder}: {progress.samples:,} of {progress.num_samples:,} {self.recipe.unit}, "
-                f"{found}{progress.left}"
-            )
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+        say = Reporter(self.recipe, self.folder, 30.0)
+        return train_once(self.recipe, self.folder, self.asked, is_resumed=True, on_progress=say)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
