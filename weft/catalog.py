@@ -211,9 +211,11 @@ def scheduler_for(name: str | Any, problem: Problem) -> Dispatcher | Learned | T
     if not isinstance(name, str):
         found: Dispatcher | Learned | TaskDispatcher = name
         return found if _own().is_of_weft(name) else task_dispatcher(name)
-    if is_policy(name) or (QUEUES in kinds_of(name) and refuse_stream(problem) is None):
-        return chooser(name)
-    return task_dispatcher(name)
+    if is_policy(name):
+        is_of_tasks = _resolved("weft.policies.checkpoint:points_at_candidates")
+        return task_dispatcher(name) if is_of_tasks(policy_file(name) or name) else chooser(name)
+    is_queue = QUEUES in kinds_of(name) and refuse_stream(problem) is None
+    return chooser(name) if is_queue else task_dispatcher(name)
 
 
 def _planner(name: str | Any) -> Any:
@@ -255,6 +257,8 @@ def _task_scheduler(name: str | Any) -> Any:
         return _resolved("weft.schedulers.dispatchers.replanning:PlanDispatcher")(name, inner)
     if name in DISPATCHERS and DISPATCHERS[name].tasks:
         return _resolved(DISPATCHERS[name].tasks)
+    if is_policy(name):
+        return _resolved("weft.policies.candidates.dispatcher:load_dispatcher")(policy_file(name) or name)
     other = None if _is_elsewhere(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
 

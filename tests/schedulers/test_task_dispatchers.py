@@ -21,8 +21,9 @@ from weft.scenarios import scenario
 from weft.schedulers.dispatchers.outages import Outage
 from weft.schedulers.dispatchers.queues import Dispatcher
 from weft.schedulers.dispatchers.replanning import PlanDispatcher
-from weft.schedulers.dispatchers.tasks import by_draw, rank_ratio, run_one
+from weft.schedulers.dispatchers.tasks import by_draw, run_one
 from weft.schedulers.planners.lists import Heft
+from weft.sim.tasks.ranks import rank_ratio
 
 PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS.name in entry.acts_on]
 NAMES = [*PLAIN, "plan:heft", "plan:deft", "plan:min-min"]

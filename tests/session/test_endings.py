@@ -182,7 +182,7 @@ def test_what_is_reserved_is_what_starts_when_nothing_unexpected_happens(
 
 
 def test_record_of_a_driven_session_is_the_schedule_of_the_kernel():
-    problem = scenario("workflows", load=0.8, jobs=8, tasks=12, noise=0.3).job_stream("validation", 0, 1)
+    problem = scenario("workflows", load=0.8, jobs=8, tasks=12, noise=0.3).dispatched("validation", 0, 1)
     world = realise(problem, 3)
     for known, tells in ((problem, False), (problem.cluster, True)):
         session = Session(known, "priced", keeps_record=True, time_unit=problem.time_unit)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import peer
 import pytest
-import torch
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
@@ -273,15 +270,6 @@ def mean_of_learner(model: MaskablePPO, setup: Setup, seed: int) -> float:
         action, _ = model.predict(observation, action_masks=env.action_masks(), deterministic=True)
         observation, *_, info = env.step(action)
     return float(info["mean_jct"])
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Small networks are slower on several threads, and much slower on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("one_thread")

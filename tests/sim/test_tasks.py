@@ -548,5 +548,5 @@ def test_kernels_have_one_signature():
         advance,
     ]
     kernels += [task_moves.cancel, task_moves.finish, task_moves.release, task_time.begin]
-    kernels += [task_rules.best_idle]
+    kernels += [task_rules.best_idle, task_rules.first_start]
     assert [kernel.py_func.__name__ for kernel in kernels if len(kernel.signatures) > 1] == []

@@ -200,11 +200,11 @@ def test_ppo_refuses_an_environment_that_does_not_fit(change: dict[str, object],
     assert str(error.value) == message
 
 
-def test_ppo_refuses_time_discount_without_elapsed_time():
-    env = ToyEnv(32)
-    del env.elapsed
-    with pytest.raises(InputError, match="time_unit: this environment does not report elapsed time"):
-        PPO(env, replace(SMALL, time_unit=1.0))
+def test_ppo_learns_for_all_agents_together():
+    learner = PPO(ToyEnv(SMALL.num_envs, num_agents=2), SMALL)
+    while learner.update < learner.num_updates:
+        learner.step()
+    assert mean_reward(learner) > 0.95 * BEST_PER_STEP
 
 
 @pytest.mark.parametrize(

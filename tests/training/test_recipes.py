@@ -20,11 +20,11 @@ from weft.scenarios import scenario
 from weft.sim.queues.environment import QueueEnv, setup_of
 from weft.training.algorithms import Asked
 from weft.training.ppo.run import card_of
-from weft.training.recipes import read_recipe, recipe_names, recipe_text
+from weft.training.recipes import Recipe, read_recipe, recipe_names, recipe_text
 from weft.training.run.once import train_once
 
 
-@pytest.mark.parametrize("name", [n for n in recipe_names() if read_recipe(n).algorithm != "oneshot"])
+@pytest.mark.parametrize("name", [n for n in recipe_names() if isinstance(read_recipe(n), Recipe)])
 def test_recipe_makes_an_environment(name: str) -> None:
     recipe = read_recipe(name)
     env = QueueEnv(recipe.setup(), 2, 1)

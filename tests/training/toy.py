@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from weft.policies.tensors import Array
+from weft.training.environment import Narrow
 
 PAY = np.array([0.0, 0.2, 2.0], np.float32)
 LENGTH, BEST_PER_STEP = 30, 1.1
@@ -23,9 +24,10 @@ class ToyEnv:
     """B copies; 2 heads of 3 choices, 6 features: one-hot level, one-hot signal."""
 
     num_heads, num_choices, num_features = 2, 3, 6
+    narrow: Narrow | None = None
 
-    def __init__(self, num_envs: int) -> None:
-        self.num_envs = num_envs
+    def __init__(self, num_envs: int, *, num_agents: int = 1) -> None:
+        self.num_envs, self.num_agents = num_envs, num_agents
         self.observation = np.zeros((num_envs, 6), np.float32)
         self.mask = np.ones((num_envs, 2, 3), np.bool_)
         self.elapsed = np.ones(num_envs, np.float32)
@@ -43,15 +45,19 @@ class ToyEnv:
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         assert np.take_along_axis(self.mask, actions[:, :, None], 2).all()
         does = actions[:, 0]
-        reward = 0.5 * (actions[:, 1] == self._signal) - 0.1 * (does == CHARGE)
-        reward += np.where(does == FIRE, PAY[self._level], 0.0)
+        reward = np.stack([-0.1 * (does == CHARGE), 0.5 * (actions[:, 1] == self._signal)], 1)
+        reward[:, 0] += np.where(does == FIRE, PAY[self._level], 0.0)
         self._level = np.where(does == FIRE, 0, np.minimum(self._level + (does == CHARGE), 2))
         self._time += 1
         done = self._time == LENGTH
         self._time[done] = 0
         self._level[done] = 0
         self._show()
-        return reward.astype(np.float32), done
+        paid = reward if self.num_agents > 1 else reward.sum(1)
+        return paid.astype(np.float32), done
+
+    def report(self) -> dict[str, float | None]:
+        return {}
 
     def snapshot(self) -> dict[str, Array]:
         return {"level": self._level.copy(), "time": self._time.copy(), "state": self._state.copy()} | {

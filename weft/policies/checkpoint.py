@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
+from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.graph.architecture import GraphArchitecture
 from weft.policies.oneshot import encoder_shape
 from weft.policies.oneshot.encoder_shape import EncoderShape
@@ -121,7 +122,7 @@ class Card:
 
     name: str
     algorithm: str
-    architecture: Architecture | GraphArchitecture | EncoderShape
+    architecture: Architecture | GraphArchitecture | CandidateArchitecture | EncoderShape
     feature_version: str = ""
     """Which layout of the observation the policy was trained on, e.g. ``queue/1``; empty: not recorded."""
     features: tuple[str, ...] = ()
@@ -152,6 +153,11 @@ class Card:
             raise InputError(f"{self.name} plans whole graphs: it is no dispatcher", field="architecture")
         if isinstance(self.architecture, GraphArchitecture):
             raise InputError(f"{self.name} is a graph net, no perceptron", field="architecture")
+        if isinstance(self.architecture, CandidateArchitecture):
+            raise InputError(
+                f"{self.name} acts on single tasks, not on queues by kind (one repeated job)",
+                field="architecture",
+            )
         return self.architecture
 
     def to_json(self) -> str:
@@ -232,6 +238,12 @@ def card_file(path: str | Path) -> Path:
     return given if given.suffix == ".json" else given.with_suffix(".json")
 
 
+def points_at_candidates(path: str | Path) -> bool:
+    """Whether the policy, named as for ``load_policy``, acts on single tasks; not if there is none."""
+    card = card_file(path)
+    return card.is_file() and isinstance(read_card(card).architecture, CandidateArchitecture)
+
+
 def _file_of(name: str | Path) -> Path:
     """The file meant by a name; a run's folder stands for its best policy."""
     folder, _, which = str(name).rpartition("@")
@@ -274,8 +286,10 @@ def _card(document: Mapping[str, object]) -> Card:
     )
 
 
-def _architecture(value: object) -> Architecture | GraphArchitecture | EncoderShape:
+def _architecture(value: object) -> Architecture | GraphArchitecture | CandidateArchitecture | EncoderShape:
     known = _mapping(value, "architecture")
+    if known.get("net") == "candidates":
+        return _candidate_architecture(known)
     if "net" in known:
         return _graph_architecture(known)
     if known.get("kind") == encoder_shape.KIND:
@@ -305,6 +319,14 @@ def _graph_architecture(known: Mapping[str, object]) -> GraphArchitecture:
     try:
         sizes = {name: _whole(known, name) for name in names}
         return GraphArchitecture(**sizes, net=_text(known, "net"))
+    except InputError as error:
+        raise InputError(error.message, field=f"architecture.{error.field}") from None
+
+
+def _candidate_architecture(known: Mapping[str, object]) -> CandidateArchitecture:
+    try:
+        world, column, hidden = (_whole(known, name) for name in ("world", "column", "hidden"))
+        return CandidateArchitecture(world, column, hidden)
     except InputError as error:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 

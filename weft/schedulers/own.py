@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -88,13 +88,29 @@ class OwnDispatcher:
         """One problem after the other, each with a copy of the dispatcher as it was given."""
         announce()
         runs = zip(problems, realisations, seeds, strict=True)
-        return [_Run(self, problem, realisation, seed, outages).play() for problem, realisation, seed in runs]
+        return [
+            Run(problem, happens, outages).play(self.decider(problem, seed))
+            for problem, happens, seed in runs
+        ]
 
     def decider(self, problem: Problem, seed: int) -> Decider:
         """A copy of the dispatcher for one run."""
         with _blamed(f"{self._title} cannot be copied, and every run starts with a copy"):
             inner = copy.deepcopy(self._inner)
         return Decider(inner, self._title, problem, seed)
+
+
+class Decides(Protocol):
+    """Decides in a state of the task view with one environment."""
+
+    title: str
+    """What it is called in messages."""
+
+    def decide(self, w: Tasks, f: Facts, s: TaskState) -> None:
+        """Start what is to start now; ``s.wake`` is when to ask again."""
+
+    def can_start(self, w: Tasks, f: Facts, s: TaskState) -> bool:
+        """Whether some ready task could start now."""
 
 
 class Decider:
@@ -156,44 +172,36 @@ class Decider:
         return InputError(f"{self.title}.decide at time {view.now:g}: {text}", field="scheduler")
 
 
-class _Run:
-    """One problem while it is carried out."""
+class Run:
+    """One problem while it is carried out, decision by decision."""
 
-    def __init__(
-        self,
-        dispatcher: OwnDispatcher,
-        problem: Problem,
-        realisation: Realisation,
-        seed: int,
-        outages: Sequence[Outage],
-    ) -> None:
+    def __init__(self, problem: Problem, realisation: Realisation, outages: Sequence[Outage]) -> None:
         self.problem, self.realisation = problem, realisation
         self.moves, self.has_outages = moves_of(outages, problem), len(outages) > 0
-        self.decider = dispatcher.decider(problem, seed)
         self.w = compile_tasks([problem])
         self.f = facts_of([realisation], self.w)
         self.s = new_task_state(self.w, extra_rows(self.moves, problem))
         self.never = np.full(len(self.s.row_task), np.inf)  # (max_rows,) nothing counts as late
 
-    def play(self) -> Schedule:
+    def play(self, decider: Decides) -> Schedule:
         """From the first job to the end."""
         for move in self.moves:
-            self._play_until(move.time)
+            self._play_until(decider, move.time)
             move.carry_out(self.w, self.s, ENV)
-        self._play_until(float("inf"))
+        self._play_until(decider, float("inf"))
         if self.s.overflow.any():
             raise InputError("the event kernel ran out of room for rows or events")
-        self._refuse_waiting()
+        self._refuse_waiting(decider)
         if self.has_outages:
             refuse_unfinished(self.problem, self.s, 0)
         return schedule_of(self.problem, self.realisation, self.w, self.s)
 
-    def _play_until(self, until: float) -> None:
+    def _play_until(self, decider: Decides, until: float) -> None:
         """Decide if a decision is due now, then carry out events and decisions up to a time, this included."""
-        self.decider.decide(self.w, self.f, self.s)
+        decider.decide(self.w, self.f, self.s)
         while (time := self._next_time()) <= until and time < np.inf and not self.s.overflow[ENV]:
             run_until(self.w, self.f, self.s, ENV, time, self.never)
-            self.decider.decide(self.w, self.f, self.s)
+            decider.decide(self.w, self.f, self.s)
 
     def _next_time(self) -> float:
         """Time of the next event; infinite when there is none."""
@@ -206,11 +214,11 @@ class _Run:
             times.append(float(w.job_release[w.job_order[at]]))
         return min(times)
 
-    def _refuse_waiting(self) -> None:
+    def _refuse_waiting(self, decider: Decides) -> None:
         """A dispatcher that starts nothing while nothing runs would wait forever."""
-        if self.s.num_ready[ENV] > 0 and self.decider.can_start(self.w, self.f, self.s):
+        if self.s.num_ready[ENV] > 0 and decider.can_start(self.w, self.f, self.s):
             raise InputError(
-                f"{self.decider.title}.decide started nothing at time {self.s.now[ENV]:g}, when nothing ran and "
+                f"{decider.title}.decide started nothing at time {self.s.now[ENV]:g}, when nothing ran and "
                 f"nothing was to come: {self.s.num_ready[ENV]} ready tasks would wait forever",
                 field="scheduler",
             )

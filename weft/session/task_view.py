@@ -15,9 +15,10 @@ import numpy as np
 from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.graph import Bools
 from weft.model.problem import Job, Problem
+from weft.policies.candidates.dispatcher import CandidateDecider, CandidateDispatcher
 from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans, can_join
 from weft.schedulers.dispatchers.tasks import Place, RuleDispatcher
-from weft.schedulers.own import Decider, OwnDispatcher
+from weft.schedulers.own import Decider, Decides, OwnDispatcher
 from weft.session.json_arrays import arrayed, fingerprint, plain
 from weft.session.live_snapshots import restore_tasks, stored_tasks
 from weft.session.messages import Name
@@ -61,7 +62,7 @@ class TaskView:
         self._row: dict[int, int] = {}  # item to row, of all that runs
         self._is_outdated = False
         self._num_started = 0
-        self._decider: Decider | None = None
+        self._decider: Decides | None = None
         self._lay_out(has_jobs=has_jobs)
         self._fingerprint = fingerprint(self._w)
 
@@ -79,11 +80,17 @@ class TaskView:
             self._plans = Plans(dispatcher, problem, self._w, self._live.f, self._s, self._seed)
             self._plans.jobs = self._places.jobs
         elif isinstance(dispatcher, OwnDispatcher):
-            self._decider = self._decider or dispatcher.decider(problem, self._seed)
-            self._decider.jobs = self._places.jobs
+            own = (
+                self._decider
+                if isinstance(self._decider, Decider)
+                else dispatcher.decider(problem, self._seed)
+            )
+            own.jobs, self._decider = self._places.jobs, own
         else:
             self._rule = dispatcher.rule([problem], self._s, [self._seed])
             self._prices = LivePrices(problem.device_counts) if dispatcher.is_priced else None
+        if isinstance(dispatcher, CandidateDispatcher):
+            self._decider = dispatcher.decider(problem, self._rule)
 
     @property
     def _w(self) -> Tasks:
@@ -190,6 +197,8 @@ class TaskView:
             self._plans.w, self._plans.f, self._plans.s = self._live.w, self._live.f, self._live.s
         if isinstance(self._dispatcher, RuleDispatcher):
             self._rule = self._dispatcher.grown(self._rule, problem, self._s, self._seed, first)
+        if isinstance(self._decider, CandidateDecider):
+            self._decider.grow(self._rule, problem, first.task)
 
     def _drop(self, is_over: Bools) -> None:
         """Jobs that are over, and everything the kernel knows of them, go."""
@@ -199,6 +208,8 @@ class TaskView:
         self._row = {item: places[row] for item, row in self._row.items()}
         if len(self._rule.ratio):
             self._rule.ratio[: len(kept.tasks)] = self._rule.ratio[kept.tasks]
+        if isinstance(self._decider, CandidateDecider):
+            self._decider.close_up(kept.tasks)
         if self._prices is not None:
             self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
         if self._plans is not None:

@@ -1,7 +1,8 @@
 """Streams of jobs as environments of other learners: Gymnasium (one or many) and PettingZoo.
 
-All three stand on :class:`weft.sim.queues.environment.QueueEnv`. The same seed gives the same episodes in each of
-them. A choice that the mask rules out starts nothing: the device stays free until the next event.
+All three stand on :class:`weft.sim.queues.environment.QueueEnv`, the first two also on
+:class:`weft.sim.tasks.environment.TaskEnv`. The same seed gives the same episodes in each of them. A choice
+that the mask rules out starts nothing: the device stays free until the next event.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.sim.queues.environment import QueueEnv, Setup
 from weft.sim.queues.kernel import WAIT
 from weft.sim.queues.layout import kind_names
+from weft.sim.tasks.candidates import MOST
+from weft.sim.tasks.environment import TaskEnv, TaskSetup
 
 try:
     import gymnasium
@@ -33,39 +36,41 @@ KINDS = ("single", "vector", "agents")
 
 
 @overload
-def make(setup: Setup, kind: Literal["single"] = "single") -> StreamEnv: ...
+def make(setup: Setup | TaskSetup, kind: Literal["single"] = "single") -> StreamEnv: ...
 @overload
-def make(setup: Setup, kind: Literal["vector"], num_envs: int = 1) -> StreamVectorEnv: ...
+def make(setup: Setup | TaskSetup, kind: Literal["vector"], num_envs: int = 1) -> StreamVectorEnv: ...
 @overload
-def make(setup: Setup, kind: Literal["agents"]) -> DeviceAgentsEnv: ...
+def make(setup: Setup | TaskSetup, kind: Literal["agents"]) -> DeviceAgentsEnv: ...
 def make(
-    setup: Setup, kind: str = "single", num_envs: int = 1
+    setup: Setup | TaskSetup, kind: str = "single", num_envs: int = 1
 ) -> StreamEnv | StreamVectorEnv | DeviceAgentsEnv:
-    """The stream as an environment: ``single``, ``vector`` (of ``num_envs``) or ``agents``."""
+    """The stream as an environment: ``single``, ``vector`` (of ``num_envs``) or ``agents`` (of queues alone)."""
     if kind == "single":
         return StreamEnv(setup)
     if kind == "vector":
         return StreamVectorEnv(setup, num_envs)
     if kind == "agents":
+        if isinstance(setup, TaskSetup):
+            raise InputError("expected single or vector: no device decides about single tasks", field="kind")
         return DeviceAgentsEnv(setup)
     raise InputError(f"expected one of {', '.join(KINDS)}, got {kind!r}", field="kind")
 
 
 class StreamEnv(gymnasium.Env[Floats32, Ints]):
-    """One stream of jobs; an action names for every device the kind it starts, or idle (last).
+    """One stream of jobs. On queues an action names for every device the kind it starts, or idle (last).
 
-    ``action_masks()`` is the flat mask that sb3-contrib asks for. ``info["action_mask"]`` is the
-    tuple that ``action_space.sample`` takes. The ``info`` of the last step has ``mean_jct``.
+    On single tasks an action is one number: the candidate that starts, or wait (last).
+    ``action_masks()`` is the flat mask that sb3-contrib asks for. ``info["action_mask"]`` is what
+    ``action_space.sample`` takes. The ``info`` of the last step has ``mean_jct``.
     """
 
     metadata: Info = {"render_modes": []}  # noqa: RUF012  as Gymnasium declares it
 
-    def __init__(self, setup: Setup) -> None:
-        self._streams = QueueEnv(setup, 1, staggered=False)
-        self.observation_space = _observation_space(self._streams.num_features)
-        self.action_space = MultiDiscrete([self._streams.num_choices] * self._streams.num_heads)
-        self.feature_names = tuple(self._streams.feature_names)
-        self.choice_names = (*kind_names(setup.problem), "idle")
+    def __init__(self, setup: Setup | TaskSetup) -> None:
+        self._streams = _batch(setup, 1)
+        self.observation_space = _observation_space(self._streams)
+        self.action_space = _action_space(self._streams)
+        self.feature_names, self.choice_names = tuple(self._streams.feature_names), _choice_names(setup)
         self._mask = self._streams.mask[0].copy()  # (H, K)
         self._is_seeded = False
         self._has_next = False
@@ -79,14 +84,14 @@ class StreamEnv(gymnasium.Env[Floats32, Ints]):
             self._streams.reset(None)
         self._is_seeded, self._has_next = True, False
         self._mask = self._streams.mask[0].copy()
-        return self._streams.observation[0].copy(), {"action_mask": _as_tuple(self._mask)}
+        return self._streams.observation[0].copy(), {"action_mask": self._shown_mask()}
 
     def step(self, action: Ints) -> tuple[Floats32, float, bool, bool, Info]:
         """One decision for all free devices; entries of busy ones count for nothing."""
         reward, done = self._streams.step(_allowed(self._streams, np.asarray(action)[None]))
         self._has_next = is_over = bool(done[0])
         self._mask = _idle_only(self._mask) if is_over else self._streams.mask[0].copy()
-        info: Info = {"action_mask": _as_tuple(self._mask)}
+        info: Info = {"action_mask": self._shown_mask()}
         if is_over:
             info["mean_jct"] = float(self._streams.ended[0])
         shown = self._streams.final_observation if is_over else self._streams.observation
@@ -95,6 +100,11 @@ class StreamEnv(gymnasium.Env[Floats32, Ints]):
     def action_masks(self) -> Bools:
         """Which choices are allowed now, device after device; (H * K,)."""
         return self._mask.reshape(-1).copy()
+
+    def _shown_mask(self) -> Flags | tuple[Flags, ...]:
+        """The mask as the action space samples with it."""
+        flags = self._mask.astype(np.int8)
+        return flags[0] if isinstance(self._streams, TaskEnv) else tuple(flags)
 
 
 class StreamVectorEnv(VectorEnv[Floats32, Ints, Any]):
@@ -107,17 +117,16 @@ class StreamVectorEnv(VectorEnv[Floats32, Ints, Any]):
 
     metadata: Info = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
 
-    def __init__(self, setup: Setup, num_envs: int) -> None:
+    def __init__(self, setup: Setup | TaskSetup, num_envs: int) -> None:
         if num_envs < 1:
             raise InputError(f"expected a whole number >= 1, got {num_envs}", field="num_envs")
-        self._streams = QueueEnv(setup, num_envs, staggered=False)
+        self._streams = _batch(setup, num_envs)
         self.num_envs = num_envs
-        self.single_observation_space = _observation_space(self._streams.num_features)
-        self.single_action_space = MultiDiscrete([self._streams.num_choices] * self._streams.num_heads)
+        self.single_observation_space = _observation_space(self._streams)
+        self.single_action_space = _action_space(self._streams)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self.feature_names = tuple(self._streams.feature_names)
-        self.choice_names = (*kind_names(setup.problem), "idle")
+        self.feature_names, self.choice_names = tuple(self._streams.feature_names), _choice_names(setup)
         self._is_seeded = False
 
     def reset(
@@ -147,16 +156,21 @@ class StreamVectorEnv(VectorEnv[Floats32, Ints, Any]):
 
     def _infos(self) -> Info:
         has_mask = np.ones(self.num_envs, np.bool_)
-        return {"action_mask": self._streams.mask.astype(np.int8), "_action_mask": has_mask}
+        return {"action_mask": self._shaped(self._streams.mask), "_action_mask": has_mask}
+
+    def _shaped(self, mask: Bools) -> Flags:
+        """Masks as infos hold them: (num_envs, H, K), of single tasks (num_envs, K)."""
+        flags = mask.astype(np.int8)
+        return flags[:, 0] if isinstance(self._streams, TaskEnv) else flags
 
     def _final_infos(self, done: Bools) -> Info:
         """Last observations and figures of the episodes that ended, in Gymnasium's layout."""
         final = np.full(self.num_envs, None, dtype=object)
         for b in np.flatnonzero(done):
             final[b] = self._streams.final_observation[b].copy()
-        masks = np.zeros(self._streams.mask.shape, np.int8)
-        masks[done, :, -1] = 1
-        info = {"mean_jct": np.where(done, self._streams.ended, 0.0), "action_mask": masks}
+        masks = np.zeros_like(self._streams.mask)
+        masks[done, :, -1] = True
+        info = {"mean_jct": np.where(done, self._streams.ended, 0.0), "action_mask": self._shaped(masks)}
         info |= {f"_{name}": done.copy() for name in tuple(info)}
         return {"final_obs": final, "_final_obs": done.copy(), "final_info": info, "_final_info": done.copy()}
 
@@ -176,7 +190,7 @@ class DeviceAgentsEnv(ParallelEnv[str, Floats32, int]):  # type: ignore[misc]
         self.possible_agents = _device_names(setup)
         self.agents: list[str] = []
         num_features, self._num_choices = len(self._single.feature_names), len(self._single.choice_names)
-        self.observation_spaces = {name: _observation_space(num_features) for name in self.possible_agents}
+        self.observation_spaces = dict.fromkeys(self.possible_agents, self._single.observation_space)
         self.action_spaces = {name: Discrete(self._num_choices) for name in self.possible_agents}
         self._shown: Floats32 = np.zeros(num_features, np.float32)
 
@@ -222,9 +236,28 @@ class DeviceAgentsEnv(ParallelEnv[str, Floats32, int]):  # type: ignore[misc]
         return {agent: {**info, "action_mask": mask} for agent, mask in masks}
 
 
-def _observation_space(num_features: int) -> Box[np.float32]:
-    """No feature is negative; ages have no upper limit."""
-    return Box(0.0, np.inf, (num_features,), np.float32)
+def _batch(setup: Setup | TaskSetup, num_envs: int) -> QueueEnv | TaskEnv:
+    if isinstance(setup, TaskSetup):
+        return TaskEnv(setup, num_envs, shared=True)
+    return QueueEnv(setup, num_envs, staggered=False)
+
+
+def _observation_space(streams: QueueEnv | TaskEnv) -> Box[np.float32]:
+    """On queues no feature is negative, and ages have no upper limit; candidates have bounded ones."""
+    low, high = (-MOST, MOST) if isinstance(streams, TaskEnv) else (0.0, np.inf)
+    return Box(low, high, (streams.num_features,), np.float32)
+
+
+def _action_space(streams: QueueEnv | TaskEnv) -> Any:
+    if isinstance(streams, TaskEnv):
+        return Discrete(streams.num_choices)
+    return MultiDiscrete([streams.num_choices] * streams.num_heads)
+
+
+def _choice_names(setup: Setup | TaskSetup) -> tuple[str, ...]:
+    if isinstance(setup, Setup):
+        return (*kind_names(setup.problem), "idle")
+    return (*(f"candidate {k}" for k in range(setup.sight.num_choices - 1)), "wait")
 
 
 def _device_names(setup: Setup) -> list[str]:
@@ -252,9 +285,10 @@ def _seeds(seed: int | list[int | None] | None, count: int) -> Ints:
     return np.array([c if s is None else s for s, c in zip(seed, chance, strict=True)], np.int64)
 
 
-def _allowed(streams: QueueEnv, actions: npt.NDArray[Any]) -> Ints:
-    """The actions (num_envs, H), with WAIT where the mask rules one out."""
-    shape = streams.mask.shape[:2]
+def _allowed(streams: QueueEnv | TaskEnv, actions: npt.NDArray[Any]) -> Ints:
+    """The actions (num_envs, H), with a wait where the mask rules one out; where there is none, the first."""
+    is_pointer = isinstance(streams, TaskEnv)
+    shape = streams.mask.shape[: 1 if is_pointer else 2]
     if actions.shape != shape or actions.dtype.kind not in "iu":
         raise InputError(
             f"expected whole numbers of shape {shape}, got {actions.dtype} of shape {actions.shape}",
@@ -264,13 +298,10 @@ def _allowed(streams: QueueEnv, actions: npt.NDArray[Any]) -> Ints:
         raise InputError(
             f"expected choices in 0..{streams.num_choices - 1}, got {actions.tolist()}", field="action"
         )
-    actions = actions.astype(np.int64)
+    actions = actions.astype(np.int64).reshape(streams.mask.shape[:2])
     is_allowed = np.take_along_axis(streams.mask, actions[:, :, None], 2)[:, :, 0]
-    return np.where(is_allowed, actions, WAIT)
-
-
-def _as_tuple(mask: Bools) -> tuple[Flags, ...]:
-    return tuple(mask.astype(np.int8))
+    last = np.where(streams.mask[:, :, -1], streams.num_choices - 1, 0)
+    return np.where(is_allowed, actions, last if is_pointer else WAIT)
 
 
 def _idle_only(mask: Bools) -> Bools:

@@ -138,6 +138,15 @@ ALGORITHMS: dict[str, Algorithm] = {
         ("settings", "sight", "config"),
         DISPATCHER,
     ),
+    "candidate-ppo": Algorithm(
+        "PPO that points at one of the tasks and devices that could start: any workflows and cluster",
+        "weft.training.ppo.config:PPOConfig",
+        "weft.training.ppo.task_recipe:TaskRecipe",
+        "weft.training.ppo.candidate_learner:candidate_learner",
+        ("scenario", "streams"),
+        ("settings", "candidates", "config", "validation"),
+        DISPATCHER,
+    ),
     "oneshot": Algorithm(
         "priorities and devices of all tasks in one pass, learned from drawn schedules",
         "weft.training.oneshot.config:SampleConfig",

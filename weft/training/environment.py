@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,14 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+Narrow = Callable[[Bools, int, Ints], None]
+"""Called as (mask (B, H, K), head, choices (B,)) after each head: rules out choices of later heads."""
+
+
 class BatchEnv(Protocol):
     """Environments in step; where one is done, it already shows its next episode.
 
-    Three further attributes are used where they exist: ``elapsed`` float32 (B,), the time that
-    passed in the last step; ``narrow(mask, head, choices)``, which rules out choices of later heads
-    after an earlier one chose; ``report()``, named figures of the episodes since it was last asked.
+    Heads choose independently of one another, or one after the other where the environment narrows.
     """
 
     num_envs: int
@@ -32,14 +34,24 @@ class BatchEnv(Protocol):
     """K, the same for every head."""
     num_features: int
     """F"""
+    num_agents: int
+    """A: 1 where one reward is paid for all heads, else H: every head is an agent with rewards of its own."""
     observation: Floats32  # (B, F) updated in place
     mask: Bools  # (B, H, K) updated in place; every head may choose something
+    elapsed: Floats32  # (B,) updated in place: time that passed in the last step
+
+    @property
+    def narrow(self) -> Narrow | None:
+        """What rules out choices of later heads after an earlier one chose; None: nothing does."""
 
     def reset(self, seed: int) -> None:
         """Start all over."""
 
     def step(self, actions: Ints) -> tuple[Floats32, Bools]:
-        """Act (B, H); reward (B,) and whether the episode ended (B,)."""
+        """Act (B, H); reward (B,), or (B, A) of agents, and whether the episode ended (B,)."""
+
+    def report(self) -> Mapping[str, float | None]:
+        """Named figures of the episodes that ended since the last call; may be empty."""
 
     def snapshot(self) -> dict[str, Array]:
         """All state, as copies."""
@@ -48,8 +60,29 @@ class BatchEnv(Protocol):
         """Put back a snapshot."""
 
 
-Rule = Callable[[BatchEnv], Ints]
+class CandidateEnv(BatchEnv, Protocol):
+    """Environments whose one head points to one of at most K candidates, each with features of one meaning.
+
+    A row of ``observation`` holds W features of the world, then K times C features of a candidate, zero
+    where there is none. ``mask`` is (B, 1, K).
+    """
+
+    num_world: int
+    """W"""
+    num_columns: int
+    """C"""
+    feature_version: str
+    """Of names and meaning of the features."""
+
+
+E = TypeVar("E", bound=BatchEnv)
+Rule = Callable[[E], Ints]
 """A hand-made policy: choices (B, H) for the environments as they stand."""
+
+
+def joint_reward(reward: Floats32) -> Floats32:
+    """What all agents of an environment get together: (B,) of rewards (B,) or (B, A)."""
+    return reward if reward.ndim == 1 else reward.sum(axis=1)
 
 
 class Episodes:

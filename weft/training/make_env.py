@@ -9,47 +9,101 @@ from weft.errors import InputError
 from weft.kinds import QUEUES
 from weft.scenarios import Scenario
 from weft.scenarios import scenario as read_scenario
-from weft.sim.queues.environment import setup_of
+from weft.sim.queues.environment import Setup, setup_of
+from weft.sim.tasks.candidates import CandidateSight
+from weft.sim.tasks.environment import TaskSetup
+from weft.sim.tasks.layout import refuse_tasks
 
 if TYPE_CHECKING:
     from weft.sim.adapters import DeviceAgentsEnv, StreamEnv, StreamVectorEnv
 
 Named = str | Path | Scenario
+STREAMS = 16
+"""Streams, or single problems, from which the episodes of single tasks are drawn."""
 
 
 @overload
 def make_env(
-    scenario: Named, kind: Literal["single"] = "single", num_envs: int = 1, **settings: object
+    scenario: Named,
+    kind: Literal["single"] = "single",
+    num_envs: int = 1,
+    *,
+    split: str = "train",
+    streams: int = STREAMS,
+    sight: CandidateSight | None = None,
+    **settings: object,
 ) -> StreamEnv: ...
 @overload
 def make_env(
-    scenario: Named, kind: Literal["vector"], num_envs: int = 1, **settings: object
+    scenario: Named,
+    kind: Literal["vector"],
+    num_envs: int = 1,
+    *,
+    split: str = "train",
+    streams: int = STREAMS,
+    sight: CandidateSight | None = None,
+    **settings: object,
 ) -> StreamVectorEnv: ...
 @overload
 def make_env(
-    scenario: Named, kind: Literal["agents"], num_envs: int = 1, **settings: object
+    scenario: Named,
+    kind: Literal["agents"],
+    num_envs: int = 1,
+    *,
+    split: str = "train",
+    streams: int = STREAMS,
+    sight: CandidateSight | None = None,
+    **settings: object,
 ) -> DeviceAgentsEnv: ...
 def make_env(
     scenario: Named,
     kind: Literal["single", "vector", "agents"] = "single",
     num_envs: int = 1,
+    *,
+    split: str = "train",
+    streams: int = STREAMS,
+    sight: CandidateSight | None = None,
     **settings: object,
 ) -> StreamEnv | StreamVectorEnv | DeviceAgentsEnv:
-    """The training stream of a scenario as an environment.
+    """The streams of a scenario as an environment.
+
+    Jobs of one repeated graph wait in queues by kind, all else is dispatched task by task.
 
     Parameters
     ----------
     scenario
         By its name, recipe file or itself; ``settings`` change what is read.
     kind
-        A Gymnasium environment, a vector of ``num_envs`` of them, or PettingZoo agents, one per device.
+        A Gymnasium environment, a vector of ``num_envs`` of them, or, of queues, PettingZoo agents, one per device.
+    split
+        ``train``, ``validation`` or ``test``.
+    streams, sight
+        Of single tasks: from how many streams or problems of the split episodes are drawn, and how many
+        candidates are listed.
     """
     from weft.sim.adapters import make
 
     chosen = scenario if isinstance(scenario, Scenario) else read_scenario(scenario, **settings)
-    if chosen.kind is not QUEUES:
-        raise InputError(
-            f"expected a scenario of one repeated job, as conditional is, got {chosen.name}", field="scenario"
-        )
-    setup = setup_of(chosen.stream("train", 0))
+    setup: Setup | TaskSetup
+    if chosen.kind is QUEUES:
+        setup = setup_of(chosen.stream(split, 0))
+    else:
+        setup = task_setup(chosen, split, streams, sight or CandidateSight())
     return make(setup, kind, num_envs) if kind == "vector" else make(setup, kind)
+
+
+def task_setup(
+    chosen: Scenario, split: str, count: int, sight: CandidateSight, reward_scale: float = 1.0
+) -> TaskSetup:
+    """The first streams of a split, or single problems where no jobs arrive, dispatched task by task."""
+    if count < 1:
+        raise InputError(f"expected a whole number >= 1, got {count}", field="streams")
+    if chosen.seeds_are_samples:
+        problems = tuple(chosen.dispatched(split, 0, seed) for seed in range(count))
+    else:
+        problems = tuple(chosen.problems(split, min(count, chosen.count(split) or count)))
+    for problem in problems:
+        reason = refuse_tasks(problem)
+        if reason is not None:
+            raise InputError(f"{chosen.name} cannot be dispatched task by task: {reason}", field="scenario")
+    return TaskSetup(problems, sight, reward_scale)

@@ -19,10 +19,10 @@ from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.own import as_dispatcher
-from weft.sim.arrays import compile_problem
 from weft.sim.jit import announce
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
-from weft.sim.tasks.prices import market_of, new_worth, price_all
+from weft.sim.tasks.prices import price_problems
+from weft.sim.tasks.ranks import rank_of, rank_ratio
 from weft.sim.tasks.rules import (
     BY_KEY,
     BY_LEFT,
@@ -35,7 +35,6 @@ from weft.sim.tasks.rules import (
     run_tasks,
 )
 from weft.sim.tasks.state import TaskState
-from weft.sim.timeline.list_planning import upward_rank
 
 LOOK = 4
 """Ready tasks per device that rules with virtual queues look at."""
@@ -105,20 +104,6 @@ def by_draw(problem: Problem, seed: int, first_job: int = 0) -> Floats:
 def by_rank(problem: Problem, seed: int, first_job: int = 0) -> Floats:
     """Longest mean path to the end first, transfers included, whatever the job."""
     return -rank_of(problem)
-
-
-def rank_of(problem: Problem) -> Floats:
-    """Upward rank of every task."""
-    rank: Floats = upward_rank(compile_problem(problem), np.array(problem.mean_run_times))
-    return rank
-
-
-def rank_ratio(problem: Problem) -> Floats:
-    """Upward rank over the largest of the job."""
-    rank = rank_of(problem)
-    most = np.zeros(len(problem.jobs))
-    np.maximum.at(most, problem.job_of, rank)
-    return np.asarray(rank / np.maximum(most, 1e-300)[problem.job_of], dtype=np.float64)
 
 
 class Place(NamedTuple):
@@ -193,34 +178,21 @@ class RuleDispatcher:
         last = first.task + problem.num_tasks
         s.key[first.task : last] = self.key(problem, seed, first.number)
         if self.order == BY_RATIO:
-            rule = rule._replace(ratio=_with_room(rule.ratio, len(s.key)))
+            rule = rule._replace(ratio=with_room(rule.ratio, len(s.key)))
             rule.ratio[first.task : last] = rank_ratio(problem)
         if self.device == LATE:
-            rule = rule._replace(price=_with_room(rule.price, len(s.job_left)))
+            rule = rule._replace(price=with_room(rule.price, len(s.job_left)))
         return rule
 
     def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
         """The rule with the prices of all arrivals; writes keys and work of the tasks into an empty state."""
         rule = self.rule(problems, s, seeds)
-        first_task = first_job = 0
-        for problem in problems if self.is_priced else ():
-            market, count = market_of(problem), len(problem.jobs)
-            arrived = np.argsort([job.release for job in problem.jobs], kind="stable").astype(np.int64)
-            prices = np.ones((count, problem.cluster.num_classes))
-            price_all(
-                market,
-                new_worth(market),
-                arrived,
-                prices,
-                s.work[first_task : first_task + problem.num_tasks],
-            )
-            if self.device == LATE:
-                rule.price[first_job : first_job + count, : prices.shape[1]] = prices
-            first_task, first_job = first_task + problem.num_tasks, first_job + count
+        if self.is_priced:
+            price_problems(problems, rule.price, s.work)
         return rule
 
 
-def _with_room(column: Floats, room: int) -> Floats:
+def with_room(column: Floats, room: int) -> Floats:
     """The column, or a longer one of ones behind it."""
     if len(column) >= room:
         return column

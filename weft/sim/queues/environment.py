@@ -239,6 +239,8 @@ class Narrowing:
 class QueueEnv:
     """A batch of streams; see :class:`Setup`. Buffers are updated in place by ``reset`` and ``step``."""
 
+    num_agents = 1
+
     def __init__(self, setup: Setup, num_envs: int, seed: int = 0, *, staggered: bool = True) -> None:
         announce()
         self.setup = setup
@@ -312,6 +314,10 @@ class QueueEnv:
         if self._state.overflow.any():
             raise InputError("more jobs at once than the environment has room for", field="arrivals")
         return self.reward, self.done
+
+    def report(self) -> dict[str, float | None]:
+        """Nothing: ``ended`` has the job times of single episodes."""
+        return {}
 
     def draw_from(self, quantiles: Floats) -> None:
         """Draw the varied probability of later episodes from the law with these quantiles.

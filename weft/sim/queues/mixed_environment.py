@@ -39,6 +39,9 @@ class ManyEnv:
         Threads that step slices of the problems.
     """
 
+    num_agents = 1
+    narrow = None
+
     def __init__(
         self,
         setups: Sequence[Setup],

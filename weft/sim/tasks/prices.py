@@ -7,7 +7,7 @@ the prices nearer to those of that sum. They start equal, and no job that is yet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,6 +121,23 @@ def market_of(problem: Problem) -> Market:
 def new_worth(m: Market) -> Worth:
     """Before the first job: nothing has arrived, and all devices cost the same."""
     return Worth(np.zeros(len(m.relative)), m.count / m.count.sum())
+
+
+def price_problems(problems: Sequence[Problem], prices: Floats, work: Floats) -> None:
+    """Prices of all arrivals of problems side by side, and what their tasks cost at them; both written in place.
+
+    ``prices`` is (num_jobs, num_classes) by arrival, or (0, 0): not wanted; ``work`` is (num_tasks,).
+    """
+    first_task = first_job = 0
+    for problem in problems:
+        market, count = market_of(problem), len(problem.jobs)
+        arrived = np.argsort([job.release for job in problem.jobs], kind="stable").astype(np.int64)
+        found = np.ones((count, problem.cluster.num_classes))
+        own_work = work[first_task : first_task + problem.num_tasks]
+        price_all(market, new_worth(market), arrived, found, own_work)
+        if len(prices):
+            prices[first_job : first_job + count, : found.shape[1]] = found
+        first_task, first_job = first_task + problem.num_tasks, first_job + count
 
 
 class LivePrices:

@@ -139,34 +139,26 @@ def _idle_finish(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> fl
     return max(s.now[b], data_ready(w, f, s, b, i, p)) + w.run[i, w.device_class[p]]
 
 
-@lean_kernel
-def best_idle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> int:
-    """The device with room on which task i finishes first, ties by number; -1 if none has room for it.
+@lean_inlined
+def best_in_pool(w: Tasks, f: Facts, s: TaskState, b: int, i: int, pool: int) -> tuple[int, float]:
+    """The device of a pool with room on which task i finishes first, ties by number, and when; -1: none.
 
     Of a pool of unary devices only two kinds can be best: the first with room, and those that hold
-    the data that would come last. So the cost is in pools and parents, not in devices.
+    the data that would come last. So the cost is in parents, not in devices.
     """
     best, best_finish = np.int64(-1), np.inf
-    for pool in range(w.pool_ptr[b], w.pool_ptr[b + 1]):
-        first, last = w.pool_device_ptr[pool], w.pool_device_ptr[pool + 1]
-        p = w.pool_devices[first]
-        if not may_use(w, b, i, p):
-            continue
-        if not w.is_unary[p]:
-            for k in range(first, last):
-                p = w.pool_devices[k]
-                if s.has_room[p] and fits(w, s, i, p):
-                    finish = _idle_finish(w, f, s, b, i, p)
-                    if finish < best_finish or (finish == best_finish and p < best):
-                        best, best_finish = p, finish
-            continue
-        if s.pool_size[pool] == 0:
-            continue
-        p = s.pool_heap[first]
-        finish = _idle_finish(w, f, s, b, i, p)
-        if finish < best_finish or (finish == best_finish and p < best):
-            best, best_finish = p, finish
-        parent = _last_parent(w, f, s, b, i, p)
+    first, last = w.pool_device_ptr[pool], w.pool_device_ptr[pool + 1]
+    if not w.is_unary[w.pool_devices[first]]:
+        for k in range(first, last):
+            p = w.pool_devices[k]
+            if s.has_room[p] and fits(w, s, i, p):
+                finish = _idle_finish(w, f, s, b, i, p)
+                if finish < best_finish or (finish == best_finish and p < best):
+                    best, best_finish = p, finish
+    elif s.pool_size[pool] > 0:
+        best = s.pool_heap[first]
+        best_finish = _idle_finish(w, f, s, b, i, best)
+        parent = _last_parent(w, f, s, b, i, best)
         row = s.first_row[parent] if parent >= 0 else np.int64(-1)
         while row >= 0:
             p = s.row_device[row]
@@ -175,6 +167,18 @@ def best_idle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> int:
                 if finish < best_finish or (finish == best_finish and p < best):
                     best, best_finish = p, finish
             row = s.next_row[row]
+    return best, best_finish
+
+
+@lean_kernel
+def best_idle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> int:
+    """The device with room on which task i finishes first, ties by number; -1 if none has room for it."""
+    best, best_finish = np.int64(-1), np.inf
+    for pool in range(w.pool_ptr[b], w.pool_ptr[b + 1]):
+        if may_use(w, b, i, w.pool_devices[w.pool_device_ptr[pool]]):
+            p, finish = best_in_pool(w, f, s, b, i, pool)
+            if p >= 0 and (finish < best_finish or (finish == best_finish and p < best)):
+                best, best_finish = p, finish
     return best
 
 
@@ -256,18 +260,13 @@ def _join_virtual(
 
 @lean_kernel
 def _walk_virtual(
-    rule: TaskRule,
-    w: Tasks,
-    f: Facts,
-    s: TaskState,
-    b: int,
-    size: int,
-    times: Floats,
-    items: Ints,
-    upto: Floats,
-    gaps: Floats,
-) -> None:
-    """Give the ready tasks, a heap of this size, their places; ``upto`` and ``gaps`` are buffers."""
+    rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int, size: int, times: Floats, items: Ints,
+    upto: Floats, gaps: Floats, starts: bool,
+) -> tuple[int, int]:  # fmt: skip
+    """Give the ready tasks, a heap of this size, their places; ``upto`` and ``gaps`` are buffers.
+
+    What is first on a device with room starts; or else the walk ends there and returns task and device.
+    """
     first, now, is_late = w.device_ptr[b], s.now[b], rule.device == LATE
     for q in range(len(upto)):
         upto[q], gaps[q, 0], gaps[q, 1] = now, now, now
@@ -283,10 +282,13 @@ def _walk_virtual(
             continue
         _join_virtual(w, b, i, p, start, now, fills, upto, gaps)
         if s.has_room[p] and fits(w, s, i, p):
-            if not is_late or start <= now:
+            if is_late and start > now:
+                s.wake[b] = min(s.wake[b], start)
+            elif starts:
                 commit(w, f, s, b, i, p)
             else:
-                s.wake[b] = min(s.wake[b], start)
+                return i, p
+    return np.int64(-1), np.int64(-1)
 
 
 @kernel
@@ -294,7 +296,18 @@ def _decide_virtual(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) ->
     """Plan the ready tasks in order on virtual queues; start what is first on a device with room."""
     num = w.device_ptr[b + 1] - w.device_ptr[b]
     size, times, items = _ordered(rule, w, s, b)
-    _walk_virtual(rule, w, f, s, b, size, times, items, np.empty(num), np.empty((num, 2)))
+    _walk_virtual(rule, w, f, s, b, size, times, items, np.empty(num), np.empty((num, 2)), True)
+
+
+@kernel
+def first_start(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> tuple[int, int]:
+    """Task and device of what a rule with virtual queues would start first, -1 if nothing; starts nothing."""
+    wake = s.wake[b]
+    num = w.device_ptr[b + 1] - w.device_ptr[b]
+    size, times, items = _ordered(rule, w, s, b)
+    found = _walk_virtual(rule, w, f, s, b, size, times, items, np.empty(num), np.empty((num, 2)), False)
+    s.wake[b] = wake
+    return found
 
 
 @kernel

@@ -120,10 +120,8 @@ def _chosen(rule: Rule, env: QueueEnv) -> Ints:
     return actions
 
 
-class GraphPPO(PPO):
+class GraphPPO(PPO[ManyEnv]):
     """PPO whose net has a head per device and a choice per kind of any problem."""
-
-    env: ManyEnv
 
     def _make_net(self) -> GraphNet:
         return GraphNet(graph_architecture(self.config), self.env.num_choices - 1, self.env.num_heads)
@@ -192,7 +190,7 @@ def graph_learner(
         recipe.config,
         seed=seed,
         device=device,
-        rule=BestRules(judged),  # type: ignore[arg-type]
+        rule=BestRules(judged),
         start=weights,
         card=graph_card(recipe),
     )

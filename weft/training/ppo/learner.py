@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from typing import Generic
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from weft.errors import InputError, WeftError
+from weft.policies.candidates.net import CandidateNet
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.graph.net import GraphNet
 from weft.policies.mlp.net import Mlp, joint, log_probabilities, mask_bias
 from weft.policies.tensors import Array
 from weft.scenarios.splits import check_training_seed
-from weft.training.environment import BatchEnv, Bools, Episodes, Floats, Rule
+from weft.training.environment import BatchEnv, Bools, E, Episodes, Floats, Floats32, Rule, joint_reward
 from weft.training.optimiser import FlatAdam, device_named, one_thread
 from weft.training.ppo.config import TUNED, PPOConfig
 from weft.training.ppo.rollout import Batch, Rollout
@@ -33,7 +35,7 @@ SCORE_WINDOW = 10
 # Agent
 
 
-class PPO:
+class PPO(Generic[E]):
     """Trains one policy on one batch of environments; a :class:`weft.training.run.folder.Learner`.
 
     Parameters
@@ -50,16 +52,16 @@ class PPO:
 
     def __init__(
         self,
-        env: BatchEnv,
+        env: E,
         config: PPOConfig = TUNED,
         *,
         seed: int = 0,
         device: str = "cpu",
-        rule: Rule | None = None,
+        rule: Rule[E] | None = None,
         start: Mapping[str, Array] | None = None,
         card: Card | None = None,
     ) -> None:
-        _check_fit(env, config, rule)
+        _check_fit(env, config, has_rule=rule is not None)
         self.env, self.config, self.seed = env, config, check_training_seed(seed)
         self._rule = rule
         self._device = device_named(device)
@@ -79,7 +81,7 @@ class PPO:
         self.update = 0
         env.reset(seed)
 
-    def _make_net(self) -> Mlp | GraphNet:
+    def _make_net(self) -> Mlp | GraphNet | CandidateNet:
         """The net to train, without weights yet."""
         return Mlp(self.config.architecture(self.env))
 
@@ -122,7 +124,7 @@ class PPO:
 
     # Rollout
 
-    def _collect(self, rule: Rule | None) -> None:
+    def _collect(self, rule: Rule[E] | None) -> None:
         """Fill the rollout with what the rule, or else the policy, does next."""
         env, rollout = self.env, self._rollout
         for t in range(self.config.num_steps):
@@ -132,6 +134,7 @@ class PPO:
             else:
                 self._follow(t, rule)
             reward, done = env.step(rollout.actions[t].cpu().numpy())
+            reward = joint_reward(reward)
             rollout.reward[t] = reward
             rollout.discount[t] = np.where(done, 0.0, self._discount())
             self._episodes.add(reward, done)
@@ -140,7 +143,7 @@ class PPO:
     @torch.no_grad()
     def _act(self, t: int) -> None:
         """Draw the choices of step t: the greatest of logits plus Gumbel noise."""
-        rollout, narrow = self._rollout, getattr(self.env, "narrow", None)
+        rollout, narrow = self._rollout, self.env.narrow
         mask = self.env.mask if narrow is None else self.env.mask.copy()
         bias = rollout.bias[t].copy_(self._bias(mask))
         noise = torch.empty_like(bias).exponential_(generator=self._random).clamp_min_(1e-30).log_()
@@ -155,9 +158,9 @@ class PPO:
         chosen = self.net.choose(rollout.observation[t], choose, one_by_one=narrow is not None)
         rollout.actions[t], rollout.logits[t] = chosen
 
-    def _follow(self, t: int, rule: Rule) -> None:
+    def _follow(self, t: int, rule: Rule[E]) -> None:
         """Take the choices of step t from a rule; they must be allowed."""
-        actions, narrow = rule(self.env), getattr(self.env, "narrow", None)
+        actions, narrow = rule(self.env), self.env.narrow
         mask = self.env.mask.copy()
         for head in range(self.env.num_heads):
             allowed = np.take_along_axis(mask[:, head], actions[:, head, None], 1)
@@ -172,12 +175,11 @@ class PPO:
     def _bias(self, mask: Bools) -> Tensor:
         return mask_bias(torch.from_numpy(mask).to(self._device))
 
-    def _discount(self) -> Floats | float:
+    def _discount(self) -> Floats32 | float:
         """Discount of the step just taken, for every environment or for all."""
         if self.config.time_unit is None:
             return self.config.gamma
-        elapsed: Floats = getattr(self.env, "elapsed")  # noqa: B009 (not part of the protocol)
-        return self.config.gamma ** (elapsed / self.config.time_unit)
+        return np.asarray(self.config.gamma ** (self.env.elapsed / self.config.time_unit), np.float32)
 
     # Advantage
 
@@ -296,8 +298,8 @@ class PPO:
         seen = self._rollout.observation.flatten(0, 1)
         self._ranges[0] = np.minimum(self._ranges[0], seen.amin(0).cpu().numpy())
         self._ranges[1] = np.maximum(self._ranges[1], seen.amax(0).cpu().numpy())
-        report: Mapping[str, Metric] = getattr(self.env, "report", dict)()
-        return {"samples": self.samples, "mean_reward": mean_reward, **self._episodes.take(), **row, **report}
+        own = self.env.report()
+        return {"samples": self.samples, "mean_reward": mean_reward, **self._episodes.take(), **row, **own}
 
     def policy(self) -> tuple[Weights, Card]:
         """The weights as they are now, and what they are."""
@@ -370,13 +372,11 @@ def _below(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
-def _check_fit(env: BatchEnv, config: PPOConfig, rule: Rule | None) -> None:
+def _check_fit(env: BatchEnv, config: PPOConfig, *, has_rule: bool) -> None:
     """Refuse an environment that the configuration cannot be used with."""
     if env.num_envs != config.num_envs:
         raise InputError(
             f"expected {env.num_envs} as the environment has, got {config.num_envs}", field="num_envs"
         )
-    if config.time_unit is not None and not hasattr(env, "elapsed"):
-        raise InputError("this environment does not report elapsed time", field="time_unit")
-    if config.imitation_updates and rule is None:
+    if config.imitation_updates and not has_rule:
         raise InputError("expected a rule to imitate, got none", field="imitation_updates")

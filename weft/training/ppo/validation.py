@@ -26,7 +26,6 @@ from weft.sim.queues.kernel import COMPLETED, EXPIRED, SUM_JCT
 from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.rules import choose_all, run_episodes
 from weft.tables import NAMES, Rule, check, checked, number, one_of, whole
-from weft.training.environment import BatchEnv
 from weft.training.run.folder import Learner
 from weft.training.run.metrics import Metric
 
@@ -194,7 +193,7 @@ class Judge:
             row |= {f"{group}_percent_{p:g}": x for p, x in zip(self.points, percent.tolist(), strict=True)}
         return row
 
-    def rule_to_imitate(self, num_envs: int) -> Callable[[BatchEnv], Ints]:
+    def rule_to_imitate(self, num_envs: int) -> Callable[[QueueEnv], Ints]:
         """What the rule that is best at its branch probability does, in every environment."""
         if not self._groups:
             raise InputError("expected a rule that can act here, to imitate", field="validation")
@@ -206,12 +205,11 @@ class Judge:
         order = self.probability[:, varied].argsort(kind="stable")
         at = self.probability[order, varied]  # (num_points,) rising
 
-        def act(env: BatchEnv) -> Ints:
-            state = getattr(env, "state")  # noqa: B009 (not part of the protocol)
+        def act(env: QueueEnv) -> Ints:
             actions = np.zeros((len(made), num_envs, env.num_heads), np.int64)
             for rule, chosen in zip(made, actions, strict=True):
-                choose_all(rule, stream, state, chosen)
-            drawn = state.probability[:, varied]
+                choose_all(rule, stream, env.state, chosen)
+            drawn = env.state.probability[:, varied]
             expected = np.array([np.interp(drawn, at, row[order]) for row in times])
             return actions[expected.argmin(0), np.arange(num_envs)]
 

@@ -1,0 +1,84 @@
+"""Another library's learner (sb3-contrib's MaskablePPO) on single tasks, against rules and chance on streams it never saw."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import weft
+from weft.model.problem import Problem, realise
+from weft.scenarios import scenario
+from weft.schedulers.dispatchers.tasks import RuleDispatcher, fifo, priced, random, run_one
+from weft.sim.tasks.candidates import CandidateSight
+
+if TYPE_CHECKING:
+    from sb3_contrib import MaskablePPO
+
+SIGHT = CandidateSight(tasks=8, pools=2)
+SETTINGS = {"load": 0.8, "jobs": 10, "tasks": 10}
+HELD_OUT = 16
+"""Streams of the validation split."""
+
+
+def main(arguments: list[str]) -> int:
+    """Train, play and print mean job times; 1 if the learner is not better than chance and fifo."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks gym", description=__doc__)
+    parser.add_argument("--steps", type=int, default=60_000, help="decisions to learn from, default 60000")
+    options = parser.parse_args(arguments)
+    started = time.process_time()
+    model = _trained(options.steps)
+    print(f"{options.steps:,} decisions, {time.process_time() - started:.0f} s of processor time")
+    chosen = scenario("workflows", **SETTINGS)
+    problems = [chosen.dispatched("validation", 0, seed) for seed in range(HELD_OUT)]
+    means = {rule.name: _of_rule(rule, problems) for rule in (random, fifo, priced)}
+    means["MaskablePPO"] = _of_model(model, problems)
+    for name, mean in means.items():
+        print(f"{name:<12} {mean:8.1f} s per job on {HELD_OUT} streams of the validation split")
+    is_better = means["MaskablePPO"] < min(means["random"], means["fifo"])
+    print("target: below random and fifo" + ("" if is_better else ": MISSED"))
+    return 0 if is_better else 1
+
+
+def _trained(steps: int) -> MaskablePPO:
+    import torch
+    from sb3_contrib import MaskablePPO
+    from stable_baselines3.common.env_util import make_vec_env
+
+    torch.set_num_threads(1)
+    environments = make_vec_env(
+        lambda: weft.make_env("workflows", streams=32, sight=SIGHT, **SETTINGS), n_envs=8, seed=1
+    )
+    model = MaskablePPO(
+        "MlpPolicy",
+        environments,
+        1e-3,
+        n_steps=256,
+        batch_size=512,
+        n_epochs=6,
+        gamma=0.98,
+        seed=1,
+        device="cpu",
+    )
+    return model.learn(steps)
+
+
+def _of_model(model: MaskablePPO, problems: list[Problem]) -> float:
+    from weft.sim.adapters import make
+    from weft.sim.tasks.environment import TaskSetup
+
+    found = []
+    for problem in problems:
+        env = make(TaskSetup((problem,), SIGHT))
+        observation, info = env.reset(seed=0)
+        while "mean_jct" not in info:
+            action, _ = model.predict(observation, action_masks=env.action_masks(), deterministic=False)
+            observation, *_, info = env.step(action)
+        found.append(info["mean_jct"])
+    return float(np.mean(found))
+
+
+def _of_rule(rule: RuleDispatcher, problems: list[Problem]) -> float:
+    return float(np.mean([run_one(rule, one, realise(one, 0)).mean_jct for one in problems]))

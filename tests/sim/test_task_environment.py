@@ -1,0 +1,179 @@
+"""Many copies of the task view: candidates, rewards, episodes, and what a Gymnasium learner makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.env_util import make_vec_env
+
+import weft
+from weft.errors import InputError
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.graph import GraphBuilder
+from weft.model.problem import Job, Problem, realise
+from weft.scenarios import scenario
+from weft.schedulers.dispatchers.tasks import LOOK, priced, run_one
+from weft.sim.adapters import StreamEnv, make
+from weft.sim.tasks.candidates import COLUMNS, WORLD, CandidateSight
+from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.testing import check_environment
+
+SMALL = CandidateSight(tasks=6, pools=2)
+
+
+def streams(count: int, **settings: object) -> tuple[Problem, ...]:
+    chosen = scenario("workflows", **{"load": 0.8, "jobs": 4, "tasks": 8, **settings})
+    return tuple(chosen.dispatched("train", 0, seed) for seed in range(count))
+
+
+def job_time(env: TaskEnv, e: int) -> float:
+    """Total time of the jobs of the episode that environment e has ended."""
+    return float(env.ended[e]) * 4
+
+
+def columns(env: TaskEnv, e: int = 0) -> dict[str, np.ndarray]:
+    """Every feature of the candidates of an environment."""
+    rows = env.observation[e, len(WORLD) :].reshape(env.num_choices, -1)
+    return dict(zip(COLUMNS, rows.T, strict=True))
+
+
+@pytest.mark.parametrize("settings", [{}, {"noise": 0.3}], ids=["expected", "noise"])
+def test_task_environment_keeps_the_contract(settings: dict[str, object]):
+    setup = TaskSetup(streams(5, **settings), SMALL)
+    check_environment(lambda: TaskEnv(setup, 3), job_time=job_time)
+
+
+def test_following_a_rule_costs_about_what_the_rule_costs():
+    problems = streams(4, jobs=10, tasks=15)
+    env = TaskEnv(TaskSetup(problems), 4)
+    rule = env.known.rule._replace(look=LOOK)
+    ended = np.full(4, np.nan)
+    while np.isnan(ended).any():
+        env.step(env.follow(rule))
+        ended = np.where(np.isnan(ended), env.ended, ended)
+    wanted = np.mean([run_one(priced, problem, realise(problem, 0)).mean_jct for problem in problems])
+    assert ended.mean() == pytest.approx(wanted, rel=0.05)
+
+
+def test_candidates_are_what_can_start_now_with_expected_times():
+    builder = GraphBuilder("two")
+    builder.task("long", times={"slow": 8.0, "fast": 4.0})
+    builder.task("short", times={"slow": 2.0, "fast": np.inf})
+    cluster = Cluster.uniform((DeviceClass("slow"), DeviceClass("fast")), (3, 1))
+    env = TaskEnv(TaskSetup((Problem(builder.build(), cluster),), SMALL), 1)
+    seen = columns(env)
+    assert env.mask[0, 0].sum() == 3  # long on either class, short on slow; nothing runs, so no wait
+    assert seen["starts"][:3].tolist() == [1.0, 1.0, 1.0]
+    assert sorted(np.exp(seen["run time over the shortest"][:3]).round(6).tolist()) == [1.0, 1.0, 2.0]
+    assert np.expm1(sorted(seen["run time"][:3])) == pytest.approx(np.array([2.0, 4.0, 8.0]) / 3.0)
+    env.step(np.array([[0]]))
+    assert env.elapsed[0] == 0.0
+    assert env.mask[0, 0, -1]
+
+
+def test_wait_is_over_when_something_ends():
+    builder = GraphBuilder("one")
+    builder.task("a", times={"cpu": 5.0})
+    builder.task("b", times={"cpu": 1.0})
+    env = TaskEnv(
+        TaskSetup((Problem(builder.build(), Cluster.uniform((DeviceClass("cpu"),), (2,))),), SMALL), 1
+    )
+    env.step(np.array([[0]]))
+    reward, done = env.step(np.array([[env.num_choices - 1]]))
+    assert (env.elapsed[0], reward[0], done[0]) in [(5.0, -5.0, False), (1.0, -1.0, False)]
+
+
+def test_more_jobs_in_the_system_cost_more():
+    builder = GraphBuilder("one")
+    builder.task("a", times={"cpu": 4.0})
+    graph = builder.build()
+    problem = Problem([Job(graph, "x"), Job(graph, "y", 1.0)], Cluster.uniform((DeviceClass("cpu"),), (1,)))
+    env = TaskEnv(TaskSetup((problem,), SMALL), 1)
+    total = [env.step(np.array([[0]]))[0][0] for _ in range(2)]
+    assert total == [-7.0, -4.0]  # x alone for 1, both for 3, y alone for 4
+    assert env.ended[0] == pytest.approx(5.5)
+
+
+def test_sight_refuses_nothing_to_see():
+    with pytest.raises(InputError, match=r"sight.tasks: expected a whole number from 1 to 1024, got 0"):
+        TaskSetup(streams(1), CandidateSight(tasks=0))
+
+
+# -- Gymnasium --------------------------------------------------------------------------------------------
+
+
+def gym_env(**settings: object) -> StreamEnv:
+    chosen = {"load": 0.8, "jobs": 4, "tasks": 8, **settings}
+    return weft.make_env("workflows", streams=3, sight=SMALL, **chosen)
+
+
+def test_single_passes_gymnasium_checker():
+    check_env(gym_env(), skip_render_check=True)
+
+
+def test_problems_without_arrivals_are_an_environment_too():
+    env = gym_env(load=0)
+    env.reset(seed=1)
+    assert env.action_masks().any()
+
+
+def test_single_mask_is_what_the_space_samples_with():
+    env = gym_env()
+    _, info = env.reset(seed=1)
+    env.action_space.seed(1)
+    for _ in range(20):
+        action = env.action_space.sample(info["action_mask"])
+        assert env.action_masks()[action]
+        *_, info = env.step(action)
+
+
+def test_vector_equals_single_environments_step_by_step():
+    setup = TaskSetup(streams(3), SMALL)
+    ours = make(setup, "vector", 2)
+    theirs = SyncVectorEnv([lambda: make(setup)] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    observation, infos = ours.reset(seed=11)
+    other, _ = theirs.reset(seed=11)
+    num_ended = 0
+    while num_ended < 3:
+        np.testing.assert_array_equal(observation, other)
+        action = infos["action_mask"].argmax(axis=1)
+        observation, reward, terminated, _, infos = ours.step(action)
+        other, its, *_ = theirs.step(action)
+        np.testing.assert_array_equal(reward, its)
+        num_ended += int(terminated.sum())
+
+
+def test_agents_are_refused():
+    with pytest.raises(InputError, match="expected single or vector: no device decides about single tasks"):
+        weft.make_env("workflows", "agents", load=0.8, jobs=2, tasks=8)
+
+
+def mean_of(env: StreamEnv, model: MaskablePPO | None, seeds: range) -> float:
+    """Mean job time of a model, or of chance."""
+    found, rng = [], np.random.default_rng(0)
+    for seed in seeds:
+        observation, info = env.reset(seed=seed)
+        while "mean_jct" not in info:
+            masks = env.action_masks()
+            if model is None:
+                action = rng.choice(np.flatnonzero(masks))
+            else:
+                action, _ = model.predict(observation, action_masks=masks, deterministic=False)
+            observation, *_, info = env.step(action)
+        found.append(info["mean_jct"])
+    return float(np.mean(found))
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(
+    ("steps", "share"), [(1_024, 1.5), pytest.param(40_000, 0.75, marks=pytest.mark.slow)]
+)
+def test_maskable_ppo_learns_on_single_tasks(steps: int, share: float):
+    environments = make_vec_env(gym_env, n_envs=4, seed=1)
+    model = MaskablePPO("MlpPolicy", environments, 1e-3, n_steps=128, batch_size=256, seed=1, device="cpu")
+    model.learn(steps)
+    held_out = gym_env(split="validation")
+    assert mean_of(held_out, model, range(4)) < share * mean_of(held_out, None, range(4))

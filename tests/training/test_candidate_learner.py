@@ -1,0 +1,77 @@
+"""PPO on streams of single tasks: it imitates, resumes to the bit, and ends as a scheduler's name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from weft import catalog
+from weft.errors import InputError
+from weft.model.problem import realise
+from weft.policies.checkpoint import load_policy
+from weft.schedulers.dispatchers.tasks import run_one
+from weft.training.recipes import read_recipe
+
+TINY = {
+    "samples": 256,
+    "num_envs": 4,
+    "num_steps": 32,
+    "minibatch": 64,
+    "streams": 4,
+    "jobs": 3,
+    "tasks": 8,
+    "imitation_updates": 2,
+    "validation.every": 1,
+    "validation.seeds": 2,
+}
+
+
+def test_tasks_quick_trains_and_its_run_is_a_dispatcher(tmp_path: Path):
+    found = weft.train("tasks-quick", tmp_path / "run", settings=TINY)
+    assert found.runs[0].samples == 4 * 32 * 4
+    problem = weft.scenario("workflows", load=0.8, jobs=3, tasks=8).dispatched("validation", 0, 0)
+    dispatcher = catalog.task_dispatcher(f"{tmp_path / 'run'}@best")
+    schedule = run_one(dispatcher, problem, realise(problem, 0))
+    assert np.isfinite(schedule.mean_jct)
+
+
+def test_resumed_run_ends_with_the_same_bytes(tmp_path: Path):
+    class Stop(Exception):
+        """Interrupts a run."""
+
+    def stop(progress: object) -> None:
+        if progress.update == 2:
+            raise Stop
+
+    weft.train("tasks-quick", tmp_path / "whole", settings=TINY)
+    with pytest.raises(Stop):
+        weft.train("tasks-quick", tmp_path / "cut", settings=TINY, on_progress=stop)
+    weft.train("tasks-quick", tmp_path / "cut", settings=TINY, resume=True)
+    ends = [load_policy(f"{tmp_path / name}@last")[0] for name in ("whole", "cut")]
+    assert {name: array.tobytes() for name, array in ends[0].items()} == {
+        name: array.tobytes() for name, array in ends[1].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"candidates.tasks": 0}, "candidates.tasks: expected a whole number from 1 to 1024"),
+        ({"candidates.views": 3}, "candidates.views: unknown; expected one of tasks, pools"),
+        ({"hidden": [32, 32]}, "config.hidden: expected one width"),
+        ({"streams": 0}, "streams: expected a whole number >= 1"),
+    ],
+)
+def test_recipe_refuses(change: dict[str, object], message: str):
+    with pytest.raises(InputError, match=message):
+        read_recipe("tasks-quick", {**TINY, **change}).check(0)
+
+
+def test_recipe_refuses_a_repeated_job():
+    recipe = replace(read_recipe("tasks-quick"), scenario="conditional", settings={})
+    with pytest.raises(InputError, match="scenario: conditional is one repeated job"):
+        recipe.check(0)

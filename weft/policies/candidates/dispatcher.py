@@ -1,0 +1,163 @@
+"""A trained policy as a dispatcher of single tasks: in the simulator, in sessions, wherever a name will do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.model.graph import Ints
+from weft.model.problem import Problem, Realisation
+from weft.model.schedule import Schedule
+from weft.policies.candidates.architecture import CandidateArchitecture
+from weft.policies.candidates.forward import CandidatePolicy
+from weft.policies.checkpoint import Card, load_policy
+from weft.policies.oneshot.encoder_shape import EncoderShape
+from weft.schedulers.dispatchers.outages import Outage
+from weft.schedulers.dispatchers.tasks import RuleDispatcher, with_room
+from weft.schedulers.own import Run
+from weft.sim.jit import announce
+from weft.sim.tasks.candidates import (
+    COLUMNS,
+    FEATURE_VERSION,
+    WORLD,
+    CandidateSight,
+    Known,
+    Listed,
+    check_sight,
+    known_of,
+    list_candidates,
+    prepare,
+    rule_of,
+)
+from weft.sim.tasks.moves import commit
+from weft.sim.tasks.ranks import rank_of
+from weft.sim.tasks.rules import BY_RATIO, LATE, TaskRule
+from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
+
+ENV = 0
+
+
+@dataclass(frozen=True)
+class CandidateDispatcher(RuleDispatcher):
+    """A policy that starts candidates one by one until it waits; its rule orders them and starts nothing."""
+
+    device: int = LATE
+    order: int = BY_RATIO
+    look: int = 0
+    policy: CandidatePolicy = field(kw_only=True)
+    sight: CandidateSight = field(kw_only=True)
+
+    def run_all(
+        self,
+        problems: Sequence[Problem],
+        worlds: Sequence[Realisation],
+        seeds: Sequence[int],
+        outages: Sequence[Outage] = (),
+    ) -> list[Schedule]:
+        """One problem after the other."""
+        announce()
+        found = []
+        for problem, world in zip(problems, worlds, strict=True):
+            run = Run(problem, world, outages)
+            found.append(run.play(CandidateDecider(self, prepare([problem], run.s))))
+        return found
+
+    def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        """The order of the candidates, without prices yet."""
+        return rule_of(problems)
+
+    def decider(self, problem: Problem, rule: TaskRule) -> CandidateDecider:
+        """Who decides for one problem, with the prices that the rule will have."""
+        return CandidateDecider(self, known_of([problem], rule))
+
+
+class CandidateDecider:
+    """Lists candidates in a state of the task view and starts what the policy points at."""
+
+    def __init__(self, dispatcher: CandidateDispatcher, known: Known) -> None:
+        self.title, self._policy, self._sight = dispatcher.name, dispatcher.policy, dispatcher.sight
+        self._known = known
+        choices = self._sight.num_choices
+        self._listed = Listed(
+            np.zeros(choices, np.int64), np.zeros(choices, np.int64), np.zeros(1, np.int64), np.zeros(1)
+        )
+        self._observation = np.zeros(self._sight.num_features, np.float32)
+        self._mask = np.zeros(choices, np.bool_)
+
+    def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
+        """Learn of the tasks of a further problem, numbered from ``first``; the rule has grown for them."""
+        room, last = len(rule.ratio), first + problem.num_tasks
+        least, rank = (with_room(column, room) for column in (self._known.least, self._known.rank))
+        least[first:last], rank[first:last] = problem.best_run_times, rank_of(problem)
+        self._known = Known(rule, least, rank)
+
+    def close_up(self, tasks: Ints) -> None:
+        """Only these tasks are left, numbered anew in their order."""
+        for column in (self._known.least, self._known.rank):
+            column[: len(tasks)] = column[tasks]
+
+    def decide(self, w: Tasks, f: Facts, s: TaskState) -> None:
+        """Start candidates until the policy waits or none is left; ``s.wake`` is when to ask again."""
+        while self.can_start(w, f, s):
+            s.count[ENV, NUM_ASKED] += 1
+            listed, count = self._listed, int(self._listed.count[0])
+            chosen = self._policy.decide(self._observation, self._mask)
+            if chosen >= count:
+                s.wake[ENV] = min(s.wake[ENV], listed.later[0])
+                return
+            commit(w, f, s, ENV, int(listed.task[chosen]), int(listed.device[chosen]))
+
+    def can_start(self, w: Tasks, f: Facts, s: TaskState) -> bool:
+        """Whether some ready task could start now; lists the candidates."""
+        if s.num_ready[ENV] == 0 or s.num_free[ENV] == 0:
+            return False
+        listed, mask = self._listed, self._mask
+        can_wait = list_candidates(self._sight, self._known, w, f, s, ENV, listed, self._observation)
+        mask[:] = np.arange(len(mask)) < listed.count[0]
+        mask[-1] = can_wait
+        return bool(listed.count[0] > 0)
+
+
+@cache
+def load_dispatcher(name: str) -> CandidateDispatcher:
+    """The policy of a weights file, of its card or of a run folder, if it acts on single tasks."""
+    weights, card = load_policy(name)
+    try:
+        shape = _checked(card)
+        policy = CandidatePolicy(weights, shape, card)
+        return CandidateDispatcher(name, policy=policy, sight=_sight(card))
+    except InputError as error:
+        raise error.at(file=name) from None
+
+
+def _checked(card: Card) -> CandidateArchitecture:
+    shape = card.architecture
+    if isinstance(shape, EncoderShape):
+        raise InputError(
+            f"{card.name} plans whole graphs: as a dispatcher it is plan:WEIGHTS", field="scheduler"
+        )
+    if not isinstance(shape, CandidateArchitecture):
+        raise InputError(
+            f"{card.name} acts on queues by kind (one repeated job), not on single tasks", field="scheduler"
+        )
+    if card.feature_version != FEATURE_VERSION:
+        raise InputError(
+            f"trained on another feature version: expected {FEATURE_VERSION!r}, got {card.feature_version!r}",
+            field="feature_version",
+        )
+    sizes, here = (shape.world, shape.column), (len(WORLD), len(COLUMNS))
+    if sizes != here:
+        raise InputError(f"expected {here[0]} and {here[1]} features, got {sizes}", field="architecture")
+    return shape
+
+
+def _sight(card: Card) -> CandidateSight:
+    stored = card.training.get("sight", {})
+    known = CandidateSight._fields
+    if not isinstance(stored, dict) or not set(stored) <= set(known):
+        raise InputError(f"expected {', '.join(known)}, got {stored!r:.60}", field="training.sight")
+    return check_sight(CandidateSight(**stored))

@@ -1,0 +1,314 @@
+"""Many copies of the task view in one call: the environment in which policies learn to point at candidates.
+
+A decision starts one candidate or waits (``candidates.py``). The reward is minus the time that jobs spent in
+the system since the last decision: over an episode, minus the sum of all job times. Same-step autoreset:
+where an episode ends, the observation is already that of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.errors import InputError
+from weft.model.draws import EPISODE, keyed_uniform
+from weft.model.graph import Bools, Floats, Ints
+from weft.model.problem import Problem, realise
+from weft.sim.jit import announce, kernel
+from weft.sim.tasks.candidates import (
+    COLUMNS,
+    FEATURE_VERSION,
+    WORLD,
+    CandidateSight,
+    Known,
+    Listed,
+    check_sight,
+    feature_names,
+    list_candidates,
+    prepare,
+)
+from weft.sim.tasks.clock import begin, is_due, next_time, pass_events
+from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
+from weft.sim.tasks.moves import commit
+from weft.sim.tasks.rules import TaskRule, first_start
+from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, Facts, Tasks, TaskState
+
+Floats32 = npt.NDArray[np.float32]
+
+
+class Buffers(NamedTuple):
+    """What a step writes, in place; B environments, K choices."""
+
+    observation: Floats32  # (B, F)
+    mask: Bools  # (B, 1, K)
+    reward: Floats32  # (B,)
+    done: Bools  # (B,)
+    elapsed: Floats32  # (B,)
+    ended: Floats32  # (B,) mean job time where an episode ended, else NaN
+    final_observation: Floats32  # (B, F)
+    task: Ints  # (B, K) of every candidate
+    device: Ints  # (B, K)
+    count: Ints  # (B, 1) candidates
+    later: Floats  # (B, 1) when a wait ends at the latest
+
+
+@dataclass(frozen=True)
+class TaskSetup:
+    """Problems to learn on, each with all its jobs."""
+
+    problems: tuple[Problem, ...]
+    sight: CandidateSight = field(default_factory=CandidateSight)
+    reward_scale: float = 1.0
+    """What a unit of time of a job in the system costs."""
+    time_unit: float = 1.0
+    """What ``elapsed`` counts in."""
+
+    def __post_init__(self) -> None:
+        check_sight(self.sight)
+        if not self.problems:
+            raise InputError("expected at least one problem", field="problems")
+
+
+@kernel
+def _go_on(
+    sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, b: int, e: int, waits: bool,
+    out: Buffers,
+) -> tuple[float, bool]:  # fmt: skip
+    """Let time pass until there is a choice; returns how long jobs were in the system and whether all is over."""
+    last = out.mask.shape[2] - 1
+    found = Listed(out.task[e], out.device[e], out.count[e], out.later[e])
+    time = 0.0
+    while True:
+        if not waits and is_due(s, b) and next_time(w, s, b) > s.now[b]:
+            can_wait = list_candidates(sight, known, w, f, s, b, found, out.observation[e])
+            if found.count[0] > 0:
+                for k in range(last):
+                    out.mask[e, 0, k] = k < found.count[0]
+                out.mask[e, 0, last] = can_wait
+                return time, False
+        if s.overflow[b] or next_time(w, s, b) == np.inf:
+            list_candidates(sight, known, w, f, s, b, found, out.observation[e])
+            return time, True
+        before = s.now[b]
+        jobs = s.next_job[b] - s.count[b, NUM_DONE] - s.count[b, NUM_EXPIRED]
+        pass_events(w, f, s, b)
+        time += jobs * (s.now[b] - before)
+        waits = False
+
+
+@kernel
+def _start_all(
+    sight: CandidateSight,
+    known: Known,
+    w: Tasks,
+    f: Facts,
+    s: TaskState,
+    plays: Ints,
+    which: Ints,
+    out: Buffers,
+) -> None:
+    """Begin the problem that each of these environments plays."""
+    for k in range(len(which)):
+        e = which[k]
+        begin(w, s, plays[e])
+        _go_on(sight, known, w, f, s, plays[e], e, False, out)
+
+
+@kernel
+def _step_all(
+    sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, plays: Ints, actions: Ints,
+    scale: float, out: Buffers,
+) -> None:  # fmt: skip
+    """One decision in every environment; what is over is left at its end."""
+    for e in range(len(plays)):
+        b, k = plays[e], actions[e, 0]
+        before, waits = s.now[b], k >= out.count[e, 0]
+        if waits:
+            s.wake[b] = min(s.wake[b], out.later[e, 0])
+        else:
+            commit(w, f, s, b, out.task[e, k], out.device[e, k])
+        time, is_over = _go_on(sight, known, w, f, s, b, e, waits, out)
+        out.reward[e] = -time * scale
+        out.elapsed[e] = s.now[b] - before
+        out.done[e] = is_over
+        out.ended[e] = np.nan
+        if is_over:
+            total = 0.0
+            for j in range(w.job_ptr[b], w.job_ptr[b + 1]):
+                total += s.job_finish[j] - w.job_release[j]
+            out.ended[e] = total / (w.job_ptr[b + 1] - w.job_ptr[b])
+            out.final_observation[e] = out.observation[e]
+
+
+@kernel
+def _follow_all(
+    rule: TaskRule, w: Tasks, f: Facts, s: TaskState, plays: Ints, out: Buffers, actions: Ints
+) -> None:
+    """What a rule with virtual queues does: the candidate of its first start, else the wait, else the first."""
+    last = out.mask.shape[2] - 1
+    for e in range(len(plays)):
+        i, p = first_start(rule, w, f, s, plays[e])
+        actions[e, 0] = last if out.mask[e, 0, last] else 0
+        for k in range(out.count[e, 0]):
+            if out.task[e, k] == i and w.pool[out.device[e, k]] == w.pool[p]:
+                actions[e, 0] = k
+
+
+class TaskEnv:
+    """A batch of problems carried out task by task; a :class:`weft.training.environment.CandidateEnv`.
+
+    Every environment has problems of its own, from which each episode draws one and, under noise or
+    branches, what happens in it.
+
+    Parameters
+    ----------
+    shared
+        Whether every environment has all problems, so that its episodes depend on its seed alone; else
+        the problems are dealt out.
+    """
+
+    num_heads = num_agents = 1
+    narrow = None
+    feature_version = FEATURE_VERSION
+    num_world, num_columns = len(WORLD), len(COLUMNS)
+
+    def __init__(self, setup: TaskSetup, num_envs: int, seed: int = 0, *, shared: bool = False) -> None:
+        announce()
+        self.setup, self.num_envs = setup, num_envs
+        self.num_choices, self.num_features = setup.sight.num_choices, setup.sight.num_features
+        self.feature_names = feature_names(setup.sight)
+        self._own = _dealt(setup.problems, num_envs, shared=shared)
+        self.problems = [problem for own in self._own for problem in own]
+        self._first = np.cumsum([0, *(len(own) for own in self._own)])  # (B + 1,)
+        self.tasks = compile_tasks(self.problems)
+        self.facts = facts_of([realise(problem, 0) for problem in self.problems], self.tasks)
+        self._edge_ptr = self.tasks.succ_ptr[self.tasks.task_ptr]  # (num_problems + 1,)
+        self.state = new_task_state(self.tasks)
+        self.known = prepare(self.problems, self.state)
+        self._buffers = _new_buffers(num_envs, setup.sight)
+        self.observation, self.mask = self._buffers.observation, self._buffers.mask
+        self.elapsed, self.reward, self.done = (
+            self._buffers.elapsed,
+            self._buffers.reward,
+            self._buffers.done,
+        )
+        self.ended, self.final_observation = self._buffers.ended, self._buffers.final_observation
+        self.plays = np.zeros(num_envs, np.int64)  # (B,) problem of every environment
+        self._episode = np.zeros(num_envs, np.int64)  # (B,)
+        self._origin = np.zeros((num_envs, 2), np.int64)  # seed, number among those of the seed
+        self._job_times: list[float] = []
+        self.reset(seed)
+
+    def reset(self, seed: int | Ints | None) -> None:
+        """Start every environment anew.
+
+        A number seeds them all, and each draws its own episodes; an array gives each the seed it
+        would have alone; None goes on to the next episode of each.
+        """
+        if seed is None:
+            self._episode += 1
+        else:
+            self._episode[:] = 0
+            self._origin[:, 0] = seed
+            self._origin[:, 1] = np.arange(self.num_envs) if np.ndim(seed) == 0 else 0
+        self._begin(np.arange(self.num_envs))
+
+    def step(self, actions: Ints) -> tuple[Floats32, Bools]:
+        """One decision (B, 1) everywhere, allowed by the mask; returns reward and done."""
+        _step_all(
+            self.setup.sight, self.known, self.tasks, self.facts, self.state, self.plays, actions,
+            self.setup.reward_scale, self._buffers,
+        )  # fmt: skip
+        np.divide(self.elapsed, np.float32(self.setup.time_unit), out=self.elapsed)
+        if self.done.any():
+            over = np.flatnonzero(self.done)
+            self._refuse_unfinished(over)
+            self._job_times += self.ended[over].tolist()
+            self._episode[over] += 1
+            self._begin(over)
+        return self.reward, self.done
+
+    def follow(self, rule: TaskRule) -> Ints:
+        """The choices (B, 1) of a rule with virtual queues, such as ``priced``, in the present states."""
+        actions = np.zeros((self.num_envs, 1), np.int64)
+        _follow_all(rule, self.tasks, self.facts, self.state, self.plays, self._buffers, actions)
+        return actions
+
+    def report(self) -> dict[str, float | None]:
+        """Mean job time of the episodes that ended since the last call."""
+        found, self._job_times = self._job_times, []
+        return {"mean_jct": float(np.mean(found)) if found else None}
+
+    def _begin(self, which: Ints) -> None:
+        """Draw the next episode of these environments and go to its first choice."""
+        for e in which.tolist():
+            origin, episode = self._origin[e], self._episode[e]
+            level = float(keyed_uniform(origin[0], EPISODE, origin[1], episode, 0, 0))
+            own = len(self._own[e])
+            self.plays[e] = b = int(self._first[e]) + min(int(level * own), own - 1)
+            self._draw_facts(b, int(keyed_uniform(origin[0], EPISODE, origin[1], episode, 1, 0) * 2.0**52))
+        _start_all(
+            self.setup.sight, self.known, self.tasks, self.facts, self.state, self.plays, which, self._buffers
+        )
+
+    def _draw_facts(self, b: int, key: int) -> None:
+        """What happens in problem b this time, where anything is drawn."""
+        problem = self.problems[b]
+        if not problem.noise and not any(job.graph.is_conditional for job in problem.jobs):
+            return
+        drawn = realise(problem, key)
+        first, last = self.tasks.task_ptr[b : b + 2].tolist()
+        self.facts.run[first:last, : drawn.run_times.shape[1]] = drawn.run_times
+        first, last = self._edge_ptr[b : b + 2].tolist()
+        self.facts.taken[first:last] = np.concatenate(drawn.taken)
+
+    def _refuse_unfinished(self, over: Ints) -> None:
+        for e in over.tolist():
+            if not np.isfinite(self.ended[e]):
+                name = self.problems[self.plays[e]].name
+                raise InputError(f"problem {name!r} does not end: no device can take some task")
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        """A copy of everything that changes."""
+        return {name: array.copy() for name, array in self._arrays().items()}
+
+    def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go back to a snapshot."""
+        for name, array in self._arrays().items():
+            array[...] = snapshot[name]
+        self._job_times = []
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that changes."""
+        own = {"plays": self.plays, "episode": self._episode, "origin": self._origin}
+        facts = {"facts.run": self.facts.run, "facts.taken": self.facts.taken}
+        state = {f"state.{name}": array for name, array in self.state._asdict().items()}
+        return {**state, **self._buffers._asdict(), **facts, **own}
+
+
+def _dealt(problems: Sequence[Problem], num_envs: int, *, shared: bool) -> list[list[Problem]]:
+    """The problems of every environment: all, or one in so many."""
+    if shared:
+        return [list(problems) for _ in range(num_envs)]
+    return [list(problems[e % len(problems) :: num_envs]) for e in range(num_envs)]
+
+
+def _new_buffers(num_envs: int, sight: CandidateSight) -> Buffers:
+    choices, features = (num_envs, sight.num_choices), (num_envs, sight.num_features)
+    return Buffers(
+        np.zeros(features, np.float32),
+        np.zeros((num_envs, 1, sight.num_choices), np.bool_),
+        np.zeros(num_envs, np.float32),
+        np.zeros(num_envs, np.bool_),
+        np.zeros(num_envs, np.float32),
+        np.zeros(num_envs, np.float32),
+        np.zeros(features, np.float32),
+        np.zeros(choices, np.int64),
+        np.zeros(choices, np.int64),
+        np.zeros((num_envs, 1), np.int64),
+        np.zeros((num_envs, 1)),
+    )

@@ -1,0 +1,143 @@
+"""PPO of a net that points at candidates, on streams of different workflows.
+
+``priced`` is imitated first, if the recipe says so. Rewards are in units of the time that jobs spend in the
+system under it, time is in mean run times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from weft import catalog
+from weft.model.problem import Problem, realise
+from weft.policies.candidates.architecture import CandidateArchitecture
+from weft.policies.candidates.dispatcher import CandidateDispatcher
+from weft.policies.candidates.forward import CandidatePolicy
+from weft.policies.candidates.net import CandidateNet
+from weft.policies.checkpoint import Card, Weights
+from weft.schedulers.dispatchers.tasks import LOOK, TaskDispatcher, priced, run_one
+from weft.sim.tasks.candidates import COLUMNS, FEATURE_VERSION, WORLD
+from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.training.algorithms import Asked
+from weft.training.environment import Floats, Ints
+from weft.training.first_weights import starting_weights
+from weft.training.ppo.config import PPOConfig
+from weft.training.ppo.learner import PPO
+from weft.training.ppo.task_recipe import TaskRecipe
+from weft.training.ppo.validation import Validated
+from weft.training.run.metrics import Metric
+
+HORIZON = 50.0
+"""Rewards are divided by this many mean run times, so that discounted sums are about -1."""
+TRIALS = 8
+"""Streams from which the unit of rewards is known."""
+
+
+class CandidatePPO(PPO[TaskEnv]):
+    """PPO with one head that points at a candidate."""
+
+    def _make_net(self) -> CandidateNet:
+        return CandidateNet(candidate_architecture(self.config))
+
+    def _feature_ranges(self, ranges: Floats) -> tuple[tuple[float, float], ...]:
+        world, rows = candidate_architecture(self.config).parts(ranges)
+        low = np.concatenate([world[0], rows[0].min(axis=0)])
+        high = np.concatenate([world[1], rows[1].max(axis=0)])
+        return tuple(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def candidate_architecture(config: PPOConfig) -> CandidateArchitecture:
+    """The net a configuration asks for."""
+    return CandidateArchitecture(len(WORLD), len(COLUMNS), config.hidden[0])
+
+
+def candidate_card(recipe: TaskRecipe) -> Card:
+    """What the trained policy sees and acts on: any tasks and devices."""
+    return Card(
+        recipe.name,
+        recipe.algorithm,
+        candidate_architecture(recipe.config),
+        feature_version=FEATURE_VERSION,
+        features=(*(f"world: {name}" for name in WORLD), *(f"candidate: {name}" for name in COLUMNS)),
+        training={"sight": recipe.sight._asdict(), "recipe": recipe.to_dict()},
+    )
+
+
+def scaled(recipe: TaskRecipe) -> TaskSetup:
+    """The training streams, with rewards and time in units of what ``priced`` makes of them."""
+    problems = recipe.problems("train", recipe.streams)
+    found = [run_one(priced, problem, realise(problem, 0)) for problem in problems[:TRIALS]]
+    level = np.mean([one.mean_jct * len(one.problem.jobs) / one.makespan for one in found])
+    unit = float(np.mean(np.concatenate([problem.best_run_times for problem in problems])))
+    return TaskSetup(problems, recipe.sight, 1.0 / (float(level) * unit * HORIZON), unit)
+
+
+def follow_priced(env: TaskEnv) -> Ints:
+    """What ``priced`` starts first, or the wait where it starts nothing."""
+    return env.follow(env.known.rule._replace(look=LOOK))
+
+
+class TaskJudge:
+    """Streams of the validation split, and what the rules make of them."""
+
+    def __init__(self, recipe: TaskRecipe) -> None:
+        self._sight = recipe.sight
+        self._problems = recipe.problems("validation", recipe.validation.seeds)
+        self.points = tuple(float(k) for k in range(len(self._problems)))
+        names = recipe.validation.rules
+        self.rules = {name: _job_times(catalog.task_dispatcher(name), self._problems) for name in names}
+        """Rule -> mean job times (num_points,)."""
+
+    def job_times(self, weights: Weights, card: Card) -> Floats:
+        policy = CandidatePolicy(weights, candidate_shape(card))
+        dispatcher = CandidateDispatcher(card.name, policy=policy, sight=self._sight)
+        return _job_times(dispatcher, self._problems)
+
+    @property
+    def reference(self) -> Floats:
+        """Mean job times (num_points,) of the rule that is best on average."""
+        return min(self.rules.values(), key=lambda times: float(times.mean()))
+
+    def score(self, times: Floats) -> float:
+        return -_percent(times, self.reference)
+
+    def figures(self, times: Floats) -> dict[str, Metric]:
+        above = {f"{name}_percent": _percent(times, rule) for name, rule in self.rules.items()}
+        own = {"jct": float(times.mean()), "envelope_percent": _percent(times, self.reference)}
+        return {**own, **above}
+
+
+def candidate_shape(card: Card) -> CandidateArchitecture:
+    """The shape of a card that this learner made."""
+    if not isinstance(card.architecture, CandidateArchitecture):
+        raise TypeError(f"expected a net of candidates, got {type(card.architecture).__name__}")
+    return card.architecture
+
+
+def _job_times(dispatcher: TaskDispatcher | CandidateDispatcher, problems: Sequence[Problem]) -> Floats:
+    found = [run_one(dispatcher, problem, realise(problem, k)) for k, problem in enumerate(problems)]
+    return np.array([one.mean_jct for one in found])
+
+
+def _percent(times: Floats, rule: Floats) -> float:
+    """Percent above the mean of a rule."""
+    return 100.0 * (float(times.mean()) / float(rule.mean()) - 1.0)
+
+
+@contextmanager
+def candidate_learner(
+    recipe: TaskRecipe, asked: Asked, on_notice: Callable[[str], None]
+) -> Iterator[Validated]:
+    """A net that points at candidates, on the streams of a recipe."""
+    card = candidate_card(recipe)
+    weights = starting_weights(asked.start, card)
+    on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
+    env = TaskEnv(scaled(recipe), recipe.config.num_envs, asked.seed)
+    rule = follow_priced if recipe.config.imitation_updates else None
+    learner = CandidatePPO(
+        env, recipe.config, seed=asked.seed, device=asked.device, rule=rule, start=weights, card=card
+    )
+    yield Validated(learner, TaskJudge(recipe), recipe.every)
