@@ -101,7 +101,7 @@ def test_evaluate_resumes_what_is_in_the_folder(tmp_path: Path):
 
 def test_evaluate_ends_with_1_where_a_schedule_breaks_a_rule(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "weft.evaluation.sweep.plan_runs._fault", lambda schedule: "slots (t0, cpu-0): too many"
+        "weft.evaluation.sweep.plan_runs.fault_of", lambda schedule: "slots (t0, cpu-0): too many"
     )
     done = weft("evaluate", "workflows", *SMALL)
     assert done.exit_code == 1

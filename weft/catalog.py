@@ -382,7 +382,7 @@ def schedule(
     reason = chosen.supports(problem)
     if reason is not None:
         raise UnsupportedError(f"{name}: {reason}", field="scheduler")
-    _warm(scheduler)  # neither budget nor seconds are for compiling
+    warm(scheduler)  # neither budget nor seconds are for compiling
     limit = Limit(budget, effort)
     started = time.perf_counter()
     plan = chosen.plan(problem, seed=seed, limit=limit)
@@ -404,7 +404,7 @@ def _refuse_other(problem: object) -> None:
 _warmed: list[str | type] = []
 
 
-def _warm(scheduler: str | Any) -> None:
+def warm(scheduler: str | Any) -> None:
     """Load or compile the kernels of a planner, once per process; objects of one class need the same."""
     key = scheduler if isinstance(scheduler, str | type) else type(scheduler)
     if key not in _warmed:

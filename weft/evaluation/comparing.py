@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from weft import catalog
 from weft.errors import MissingExtra, UnsupportedError
+from weft.evaluation.sweep.checking import fault_of
 from weft.io.files import read_problem
 from weft.io.verb_documents import document
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
-from weft.model.validate import validate
 from weft.schedulers.base import Plans
 
 REFERENCE = "heft"
@@ -191,7 +191,7 @@ def _row(file: str, problem: Problem, scheduler: Scheduler, asked: _Asked) -> Ro
     result = _planned(problem, scheduler, asked)
     plan, bound = result.schedule, result.schedule.bound
     with asked.around(f"checking {len(plan)} placements"):
-        is_valid = not validate(plan)
+        is_valid = fault_of(plan) is None
     return Row(
         file=file,
         scheduler=name_of(scheduler),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from weft import catalog
-from weft.errors import InputError, WeftError
+from weft.errors import InputError
 from weft.evaluation.comparing import Around, Scheduler, name_of
 from weft.evaluation.sets.instances import Instance, Suite, suite
+from weft.evaluation.sweep.checking import fault_of
 from weft.io.sources import decode, read_bytes, write_bytes
 from weft.io.verb_documents import document, finite
 from weft.model.draws import CHECK, keyed_uniform
@@ -222,7 +223,7 @@ def select(suite: Suite, names: Sequence[str]) -> Suite:
 def _run(asked: _Asked, done: Mapping[str, Row], look: Callable[[int, str], None]) -> Iterator[Row]:
     """One row per instance of the wanted groups, from the record where it is there."""
     suite, groups = asked.suite, asked.groups
-    seen, is_warm = dict.fromkeys(groups, 0), False
+    seen = dict.fromkeys(groups, 0)
     for k, name in enumerate(suite.names):
         look(k, name)
         row = done.get(name)
@@ -232,21 +233,12 @@ def _run(asked: _Asked, done: Mapping[str, Row], look: Callable[[int, str], None
             if groups and instance.group not in groups:
                 continue
             with asked.around(f"{name} ({k + 1} of {len(suite)}) with {asked.settings.scheduler}"):
-                if not is_warm:
-                    _warm(instance, asked)
-                    is_warm = True
                 row = _measure(suite, instance, asked, k)
         elif groups and row.group not in groups:
             continue
         seen[row.group] = seen.get(row.group, 0) + 1
         yield row
     _refuse_missing(groups, seen)
-
-
-def _warm(instance: Instance, asked: _Asked) -> None:
-    """Plan once without measuring, so that compilation is not counted; errors come with the real plan."""
-    with suppress(WeftError):
-        catalog.schedule(instance.problem, asked.planner, seed=asked.settings.seed, effort=1)
 
 
 def _refuse_missing(groups: Sequence[str], seen: Mapping[str, int]) -> None:
@@ -280,10 +272,8 @@ def _measure(suite: Suite, instance: Instance, asked: _Asked, index: int) -> Row
 
 def _verdict(plan: Schedule, check: str, seed: int, index: int) -> bool | None:
     """What the validator says; None for a large schedule that a keyed draw left out."""
-    from weft.model.validate import validate
-
     is_drawn = float(keyed_uniform(seed, CHECK, index)) < SAMPLE
-    return not validate(plan) if check == "all" or len(plan) <= SMALL or is_drawn else None
+    return fault_of(plan) is None if check == "all" or len(plan) <= SMALL or is_drawn else None
 
 
 # -- the record -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.evaluation.sweep.store import Key
 from weft.model.schedule import Schedule
+from weft.model.validate import validate
 
 SMALL = 2_000
 """Schedules of at most this many rows are always checked, unless the check is off."""
@@ -21,6 +22,11 @@ def is_drawn_for_check(check: str, num_rows: int, key: Key) -> bool:
     if check == "sample" and num_rows > SMALL:
         return digest("check", *key) % ONE_IN == 0
     return check != "none"
+
+
+def fault_of(schedule: Schedule) -> str | None:
+    """The first rule that a schedule breaks; None: it keeps them all."""
+    return next((str(violation) for violation in validate(schedule)), None)
 
 
 def trace_hash(schedule: Schedule) -> str:

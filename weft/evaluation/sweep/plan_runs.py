@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from weft import catalog
-from weft.evaluation.sweep.checking import digest, is_drawn_for_check, trace_hash
+from weft.evaluation.sweep.checking import digest, fault_of, is_drawn_for_check, trace_hash
 from weft.evaluation.sweep.store import Key, Measured, Row
 from weft.evaluation.sweep.unit import Unit
 from weft.model.bounds import Bound
-from weft.model.cluster import Cluster, DeviceClass
-from weft.model.graph import TaskGraph
 from weft.model.problem import Problem, Realisation, realise
 from weft.model.schedule import Schedule
-from weft.model.validate import validate
 from weft.scenarios import Scenario
 from weft.sim.tasks.replay import replayed
 
@@ -30,13 +27,12 @@ class PlanRuns:
     """Planners on whole problems."""
 
     def measure(self, unit: Unit) -> list[Measured]:
-        warm(unit.scheduler)
         problem = _problem(unit.scenario, unit.split, unit.index)
         seen: dict[Judged, Row] = {}
         return [_measured(unit, problem, seed, seen) for seed in unit.seeds]
 
     def warm(self, scheduler: str) -> None:
-        warm(scheduler)
+        catalog.warm(scheduler)
 
     def inputs(self, scenario: Scenario, schedulers: Sequence[str]) -> dict[str, object]:
         return {}
@@ -45,16 +41,6 @@ class PlanRuns:
 @lru_cache(maxsize=2)
 def _problem(scenario: Scenario, split: str, index: int) -> Problem:
     return scenario.problem(split, index)
-
-
-@cache
-def warm(scheduler: str) -> None:
-    """Plan something tiny, once."""
-    graph = TaskGraph([1.0, 2.0, 3.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], 1.0, name="tiny")
-    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [1, 1], bandwidth=1.0)
-    tiny = Problem(graph, cluster)
-    if catalog.planner(scheduler).supports(tiny) is None:
-        catalog.schedule(tiny, scheduler, effort=1)
 
 
 def _measured(unit: Unit, problem: Problem, seed: int, seen: dict[Judged, Row]) -> Measured:
@@ -67,18 +53,18 @@ def _measured(unit: Unit, problem: Problem, seed: int, seen: dict[Judged, Row]) 
         return Measured(_noisy_row(unit, key, plan, is_checked), result.seconds)
     same = (trace_hash(plan), plan.lower_bounds, is_checked)
     if same not in seen:
-        seen[same] = _row(unit, key, plan, is_checked, _fault(plan) if is_checked else None)
+        seen[same] = _row(unit, key, plan, is_checked, fault_of(plan) if is_checked else None)
     return Measured(replace(seen[same], seed=seed), result.seconds)
 
 
 def _noisy_row(unit: Unit, key: Key, plan: Schedule, is_checked: bool) -> Row:
     """The row of a plan that is carried out; one that breaks a rule is not."""
     _, problem, seed, _ = key
-    fault = _fault(plan) if is_checked else None
+    fault = fault_of(plan) if is_checked else None
     if fault is not None:
         return _row(unit, key, plan, is_checked, fault)
     carried = replayed(plan, realise(plan.problem, noise_seed(problem, seed)))
-    return _row(unit, key, as_it_happened(carried), is_checked, _fault(carried) if is_checked else None)
+    return _row(unit, key, as_it_happened(carried), is_checked, fault_of(carried) if is_checked else None)
 
 
 def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | None) -> Row:
@@ -105,11 +91,6 @@ def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | No
         trace=trace_hash(plan),
         more={"lower_bound": plan.bound.value},
     )
-
-
-def _fault(schedule: Schedule) -> str | None:
-    found = validate(schedule)
-    return str(found[0]) if found else None
 
 
 def noise_seed(problem: str, seed: int) -> int:

@@ -14,13 +14,12 @@ import numpy as np
 
 from weft import catalog
 from weft.errors import UnsupportedError
-from weft.evaluation.sweep.checking import digest, is_drawn_for_check, trace_hash
+from weft.evaluation.sweep.checking import digest, fault_of, is_drawn_for_check, trace_hash
 from weft.evaluation.sweep.store import Measured, Row
 from weft.evaluation.sweep.unit import Unit
 from weft.model.bounds import longest_path
 from weft.model.problem import Problem, Realisation, realise
 from weft.model.schedule import EXPIRED, Schedule
-from weft.model.validate import validate
 from weft.scenarios import Scenario, scenario
 
 
@@ -76,7 +75,7 @@ def least_mean_time(problem: Problem, world: Realisation) -> float:
 def _row(unit: Unit, name: str, seed: int, found: Schedule) -> Row:
     key = (unit.scenario.label, name, seed, unit.scheduler)
     is_checked = is_drawn_for_check(unit.check, len(found), key)
-    faults = validate(found) if is_checked else ()
+    fault = fault_of(found) if is_checked else None
     world = found.realisation
     bound = least_mean_time(found.problem, world) if world is not None else 0.0
     mean = found.mean_jct
@@ -94,8 +93,8 @@ def _row(unit: Unit, name: str, seed: int, found: Schedule) -> Row:
             "makespan": found.makespan,
             "expired": int((found.outcome == EXPIRED).sum()),
         },
-        valid=not faults if is_checked else None,
-        fault=str(faults[0]) if faults else None,
+        valid=fault is None if is_checked else None,
+        fault=fault,
         trace=trace_hash(found),
         more={
             "gap_percent": 100.0 * (mean / bound - 1.0) if bound > 0 else None,
