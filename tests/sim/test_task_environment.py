@@ -110,6 +110,15 @@ def gym_env(**settings: object) -> StreamEnv:
     return weft.make_env("workflows", streams=3, sight=SMALL, **chosen)
 
 
+def test_wait_can_be_ruled_out():
+    env = gym_env(waits=False)
+    env.reset(seed=1)
+    is_over = False
+    while not is_over:
+        assert not env.action_masks()[-1]
+        _, _, is_over, _, _ = env.step(np.int64(0))
+
+
 def test_single_passes_gymnasium_checker():
     check_env(gym_env(), skip_render_check=True)
 
@@ -161,7 +170,7 @@ def mean_of(env: StreamEnv, model: MaskablePPO | None, seeds: range) -> float:
             if model is None:
                 action = rng.choice(np.flatnonzero(masks))
             else:
-                action, _ = model.predict(observation, action_masks=masks, deterministic=False)
+                action, _ = model.predict(observation, action_masks=masks, deterministic=True)
             observation, *_, info = env.step(action)
         found.append(info["mean_jct"])
     return float(np.mean(found))
@@ -169,11 +178,11 @@ def mean_of(env: StreamEnv, model: MaskablePPO | None, seeds: range) -> float:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
-    ("steps", "share"), [(1_024, 1.5), pytest.param(40_000, 0.75, marks=pytest.mark.slow)]
+    ("steps", "share"), [(1_024, 1.5), pytest.param(40_000, 1.0, marks=pytest.mark.slow)]
 )
 def test_maskable_ppo_learns_on_single_tasks(steps: int, share: float):
-    environments = make_vec_env(gym_env, n_envs=4, seed=1)
+    environments = make_vec_env(lambda: gym_env(waits=False), n_envs=4, seed=1)
     model = MaskablePPO("MlpPolicy", environments, 1e-3, n_steps=128, batch_size=256, seed=1, device="cpu")
     model.learn(steps)
-    held_out = gym_env(split="validation")
+    held_out = gym_env(split="validation", waits=False)
     assert mean_of(held_out, model, range(4)) < share * mean_of(held_out, None, range(4))

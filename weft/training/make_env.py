@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -31,6 +32,7 @@ def make_env(
     split: str = "train",
     streams: int = STREAMS,
     sight: CandidateSight | None = None,
+    waits: bool = True,
     **settings: object,
 ) -> StreamEnv: ...
 @overload
@@ -42,6 +44,7 @@ def make_env(
     split: str = "train",
     streams: int = STREAMS,
     sight: CandidateSight | None = None,
+    waits: bool = True,
     **settings: object,
 ) -> StreamVectorEnv: ...
 @overload
@@ -53,6 +56,7 @@ def make_env(
     split: str = "train",
     streams: int = STREAMS,
     sight: CandidateSight | None = None,
+    waits: bool = True,
     **settings: object,
 ) -> DeviceAgentsEnv: ...
 def make_env(
@@ -63,6 +67,7 @@ def make_env(
     split: str = "train",
     streams: int = STREAMS,
     sight: CandidateSight | None = None,
+    waits: bool = True,
     **settings: object,
 ) -> StreamEnv | StreamVectorEnv | DeviceAgentsEnv:
     """The streams of a scenario as an environment.
@@ -77,9 +82,9 @@ def make_env(
         A Gymnasium environment, a vector of ``num_envs`` of them, or, of queues, PettingZoo agents, one per device.
     split
         ``train``, ``validation`` or ``test``.
-    streams, sight
-        Of single tasks: from how many streams or problems of the split episodes are drawn, and how many
-        candidates are listed.
+    streams, sight, waits
+        Of single tasks: from how many streams or problems of the split episodes are drawn, how many
+        candidates are listed, and whether waiting is a choice.
     """
     from weft.sim.adapters import make
 
@@ -88,13 +93,11 @@ def make_env(
     if chosen.kind is QUEUES:
         setup = setup_of(chosen.stream(split, 0))
     else:
-        setup = task_setup(chosen, split, streams, sight or CandidateSight())
+        setup = replace(task_setup(chosen, split, streams, sight or CandidateSight()), waits=waits)
     return make(setup, kind, num_envs) if kind == "vector" else make(setup, kind)
 
 
-def task_setup(
-    chosen: Scenario, split: str, count: int, sight: CandidateSight, reward_scale: float = 1.0
-) -> TaskSetup:
+def task_setup(chosen: Scenario, split: str, count: int, sight: CandidateSight) -> TaskSetup:
     """The first streams of a split, or single problems where no jobs arrive, dispatched task by task."""
     if count < 1:
         raise InputError(f"expected a whole number >= 1, got {count}", field="streams")
@@ -106,4 +109,4 @@ def task_setup(
         reason = refuse_tasks(problem)
         if reason is not None:
             raise InputError(f"{chosen.name} cannot be dispatched task by task: {reason}", field="scenario")
-    return TaskSetup(problems, sight, reward_scale)
+    return TaskSetup(problems, sight)

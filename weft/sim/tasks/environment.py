@@ -66,6 +66,8 @@ class TaskSetup:
     """What a unit of time of a job in the system costs."""
     time_unit: float = 1.0
     """What ``elapsed`` counts in."""
+    waits: bool = True
+    """Whether waiting is a choice; without it something starts at every decision."""
 
     def __post_init__(self) -> None:
         check_sight(self.sight)
@@ -216,6 +218,7 @@ class TaskEnv:
             self._origin[:, 0] = seed
             self._origin[:, 1] = np.arange(self.num_envs) if np.ndim(seed) == 0 else 0
         self._begin(np.arange(self.num_envs))
+        self._bar_wait()
 
     def step(self, actions: Ints) -> tuple[Floats32, Bools]:
         """One decision (B, 1) everywhere, allowed by the mask; returns reward and done."""
@@ -230,7 +233,13 @@ class TaskEnv:
             self._job_times += self.ended[over].tolist()
             self._episode[over] += 1
             self._begin(over)
+        self._bar_wait()
         return self.reward, self.done
+
+    def _bar_wait(self) -> None:
+        """There is a candidate at every decision, so that something is left to choose."""
+        if not self.setup.waits:
+            self.mask[:, :, -1] = False
 
     def follow(self, rule: TaskRule) -> Ints:
         """The choices (B, 1) of a rule with virtual queues, such as ``priced``, in the present states."""
