@@ -18,7 +18,6 @@ HAS_MANY_PARAMETERS = {
     "evaluation/sweep/request.py": "evaluate",  # public: as many as the verb has options
     "training/train.py": "train",  # the same
     "model/graph.py": "__init__",  # public: one per column
-    "sim/queues/environment.py": "_step_all",
 }
 """File -> the function in it that may take more."""
 

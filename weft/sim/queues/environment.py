@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -118,17 +118,46 @@ def rules_of(case: StreamProblem, sight: Sight | None = None) -> Rules:
     return Rules(case.expiry, case.idle_block, forget, case.peeks, case.tracked)
 
 
-@kernel
-def _draw_episode(
-    s: State, b: int, origin: Ints, episode: int, gaps: Floats, law: Floats, edges: Ints
-) -> None:
-    """Key, probability and arrivals of one episode; a draw depends on nothing else.
+Floats32 = npt.NDArray[np.float32]
 
-    ``origin`` = seed, number of the environment among those of this seed;
-    ``gaps`` = mean, spread, place in ``LAWS``; ``law`` = quantiles at equal steps of the first
-    probability of the edges ``edges`` (first, second), which may be empty.
-    """
-    key = np.int64(keyed_uniform(origin[0], EPISODE, origin[1], episode, 0, 0) * 2.0**52)
+
+class Episodes(NamedTuple):
+    """What episodes are drawn from; ``number`` counts on in place."""
+
+    number: Ints  # (num_envs,) of the episode
+    origin: Ints  # (num_envs, 2) seed, number of the environment among those of this seed
+    gaps: Floats  # (3,) between arrivals: mean, spread, place in ``LAWS``
+    law: Floats  # quantiles at equal steps of the first probability of ``edges``
+    edges: Ints  # first and second of a branch, or none
+    drift: Floats
+    jobs: int  # in a whole episode
+
+
+class Terms(NamedTuple):
+    """What a decision means and is worth."""
+
+    waits: bool
+    reward: int  # place in ``REWARDS``
+    scale: float
+
+
+class Buffers(NamedTuple):
+    """What a step writes; ``ended`` and ``final`` are the mean job time and last observation of ended episodes."""
+
+    observation: Floats32  # (num_envs, num_features)
+    mask: Bools  # (num_envs, num_heads, num_choices)
+    reward: Floats32  # (num_envs,)
+    done: Bools  # (num_envs,)
+    elapsed: Floats32  # (num_envs,)
+    ended: Floats32  # (num_envs,)
+    final: Floats32  # (num_envs, num_features)
+
+
+@kernel
+def _draw_episode(s: State, b: int, drawn: Episodes) -> None:
+    """Key, probability and arrivals of one episode; a draw depends on nothing else."""
+    origin, gaps, law, edges = drawn.origin[b], drawn.gaps, drawn.law, drawn.edges
+    key = np.int64(keyed_uniform(origin[0], EPISODE, origin[1], drawn.number[b], 0, 0) * 2.0**52)
     s.seed[b] = key
     if len(edges) > 0:
         level = keyed_uniform(key, PROBABILITY, 0, 0, 0, 0) * (len(law) - 1)
@@ -157,66 +186,65 @@ def _draw_episode(
 
 
 @kernel
-def _start_all(
-    stream: Stream, sight: Sight, s: State, episode: Ints, origin: Ints, gaps: Floats, law: Floats, edges: Ints,
-    drift: Floats, observation: Floats, mask: Bools,
-) -> None:  # fmt: skip
-    for b in range(len(episode)):
-        _draw_episode(s, b, origin[b], episode[b], gaps, law, edges)
-        write_drift(stream, s, b, drift)
+def _start_all(stream: Stream, sight: Sight, s: State, drawn: Episodes, out: Buffers) -> None:
+    for b in range(len(drawn.number)):
+        _draw_episode(s, b, drawn)
+        write_drift(stream, s, b, drawn.drift)
         begin(stream, s, b, START)
-        observe(stream, sight, s, b, observation[b])
-        write_mask(stream, s, b, mask[b])
+        observe(stream, sight, s, b, out.observation[b])
+        write_mask(stream, s, b, out.mask[b])
+
+
+@kernel
+def _reward(
+    s: State, b: int, kind: int, passed: float, job_time: float, queue_time: float, completed: int
+) -> float:
+    """What a step was worth: the times are the totals, and the number that of the jobs, before it."""
+    if kind == 0:
+        return -passed * num_waiting(s, b)
+    if kind == 1:
+        return job_time - s.total[b, JOB_TIME]
+    if kind == 3:
+        return queue_time - s.total[b, QUEUE_TIME]
+    if kind == 4:
+        return -mean_age(s, b)
+    if s.count[b, COMPLETED] > completed:
+        job = s.count[b, LAST_DONE]
+        return s.arrival[b, job] - s.finish[b, job]
+    return 0.0
 
 
 @kernel
 def _step_all(
-    stream: Stream, sight: Sight, s: State, episode: Ints, origin: Ints, gaps: Floats, law: Floats, edges: Ints,
-    drift: Floats, actions: Ints, waits: bool, reward_kind: int, reward_scale: float, full_jobs: int,
-    observation: Floats, mask: Bools, reward: Floats, done: Bools, elapsed: Floats, ended: Floats,
-    final: Floats,
-) -> None:  # fmt: skip
-    """One decision in every environment.
-
-    ``ended`` and ``final`` get the mean job time and the last observation of ended episodes.
-    """
+    stream: Stream, sight: Sight, s: State, drawn: Episodes, terms: Terms, actions: Ints, out: Buffers
+) -> None:
+    """One decision in every environment; an episode that ends is followed by the next in the same step."""
     num_devices, num_kinds = stream.can_run.shape
     action = np.empty(num_devices, np.int64)
-    for b in range(len(episode)):
+    for b in range(len(drawn.number)):
         before, job_time, queue_time = s.total[b, NOW], s.total[b, JOB_TIME], s.total[b, QUEUE_TIME]
         expired, completed = s.count[b, EXPIRED], s.count[b, COMPLETED]
         for p in range(num_devices):
             idles = actions[b, p] >= num_kinds
-            action[p] = WAIT if idles and waits else actions[b, p]
+            action[p] = WAIT if idles and terms.waits else actions[b, p]
         apply_action(stream, s, b, action)
         is_over = advance(stream, s, b)
         passed = s.total[b, NOW] - before
-        value = 0.0
-        if reward_kind == 0:
-            value = -passed * num_waiting(s, b)
-        elif reward_kind == 1:
-            value = job_time - s.total[b, JOB_TIME]
-        elif reward_kind == 3:
-            value = queue_time - s.total[b, QUEUE_TIME]
-        elif reward_kind == 4:
-            value = -mean_age(s, b)
-        elif s.count[b, COMPLETED] > completed:
-            job = s.count[b, LAST_DONE]
-            value = s.arrival[b, job] - s.finish[b, job]
-        reward[b] = value * reward_scale - (1.0 if s.count[b, EXPIRED] > expired else 0.0)
-        done[b] = is_over
-        elapsed[b] = passed
-        ended[b] = np.nan
+        value = _reward(s, b, terms.reward, passed, job_time, queue_time, completed)
+        out.reward[b] = value * terms.scale - (1.0 if s.count[b, EXPIRED] > expired else 0.0)
+        out.done[b] = is_over
+        out.elapsed[b] = passed
+        out.ended[b] = np.nan
         if is_over and not s.overflow[b]:
-            ended[b] = s.total[b, SUM_JCT] / max(1, s.count[b, COMPLETED] + s.count[b, EXPIRED])
-            observe(stream, sight, s, b, final[b])
-            episode[b] += 1
-            s.jobs[b] = full_jobs
-            _draw_episode(s, b, origin[b], episode[b], gaps, law, edges)
-            write_drift(stream, s, b, drift)
+            out.ended[b] = s.total[b, SUM_JCT] / max(1, s.count[b, COMPLETED] + s.count[b, EXPIRED])
+            observe(stream, sight, s, b, out.final[b])
+            drawn.number[b] += 1
+            s.jobs[b] = drawn.jobs
+            _draw_episode(s, b, drawn)
+            write_drift(stream, s, b, drawn.drift)
             begin(stream, s, b, START)
-        observe(stream, sight, s, b, observation[b])
-        write_mask(stream, s, b, mask[b])
+        observe(stream, sight, s, b, out.observation[b])
+        write_mask(stream, s, b, out.mask[b])
 
 
 class Narrowing:
@@ -298,19 +326,26 @@ class QueueEnv:
         self._state.jobs[:] = jobs
         if self._staggered:
             self._state.jobs[:] = np.maximum(1, jobs * np.arange(1, self.num_envs + 1) // self.num_envs)
-        _start_all(
-            self.stream, self.setup.sight, self._state, self._episode, self._origin, self._gaps, self._law,
-            self._edges, self._drift, self.observation, self.mask,
+        _start_all(self.stream, self.setup.sight, self._state, self._drawn, self._out)
+
+    @property
+    def _drawn(self) -> Episodes:
+        count = self.setup.arrivals.count
+        return Episodes(
+            self._episode, self._origin, self._gaps, self._law, self._edges, self._drift, count
+        )  # fmt: skip
+
+    @property
+    def _out(self) -> Buffers:
+        return Buffers(
+            self.observation, self.mask, self.reward, self.done, self.elapsed, self.ended, self.final_observation
         )  # fmt: skip
 
     def step(self, actions: Ints) -> tuple[np.ndarray, np.ndarray]:
         """One decision everywhere; returns reward and done."""
-        _step_all(
-            self.stream, self.setup.sight, self._state, self._episode, self._origin, self._gaps, self._law,
-            self._edges, self._drift, actions, self.setup.waits, REWARDS.index(self.setup.reward), self.setup.reward_scale,
-            self.setup.arrivals.count, self.observation, self.mask, self.reward, self.done, self.elapsed,
-            self.ended, self.final_observation,
-        )  # fmt: skip
+        setup = self.setup
+        terms = Terms(setup.waits, REWARDS.index(setup.reward), setup.reward_scale)
+        _step_all(self.stream, setup.sight, self._state, self._drawn, terms, actions, self._out)
         if self._state.overflow.any():
             raise InputError("more jobs at once than the environment has room for", field="arrivals")
         return self.reward, self.done
