@@ -45,7 +45,7 @@ def test_schedule_takes_samples_or_effort(capsys: pytest.CaptureFixture[str]):
 
 def test_schedule_refuses_a_dispatcher_as_planner(capsys: pytest.CaptureFixture[str]):
     assert main(["schedule", *EXAMPLE, "-s", "ppo"]) == 2
-    assert "is a dispatcher: it plans no graphs" in capsys.readouterr().err
+    assert "ppo is a dispatcher: it decides while jobs arrive and run, and makes no plan" in capsys.readouterr().err
 
 
 def test_schedule_says_that_a_weights_file_is_not_there(capsys: pytest.CaptureFixture[str]):
@@ -240,7 +240,7 @@ def test_train_dry_run_shows_the_recipe(capsys: pytest.CaptureFixture[str]):
 
 def test_evaluate_refuses_a_planner_for_a_stream(capsys: pytest.CaptureFixture[str]):
     assert main(["evaluate", "conditional", "-s", "jobshop-oneshot", "--seeds", "1"]) == 2
-    assert "plans whole graphs: it is no dispatcher" in capsys.readouterr().err
+    assert "is a planner: it acts on whole problems" in capsys.readouterr().err
 
 
 def test_train_says_percentages_above_the_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -174,7 +174,8 @@ def find(name: str | Any, kind: Kind) -> Any:
     TOML mix of rules, code that the command line names (``mine.py:Mine``, see ``weft.plugins``), or the
     entry point of a package. Any object with ``plan`` or ``decide`` stands for itself.
     """
-    found = _FINDERS[kind.name](name)
+    is_elsewhere = isinstance(name, str) and name in POLICIES and kind not in kinds_of(name)
+    found = None if is_elsewhere else _FINDERS[kind.name](name)
     if found is None:
         raise _refusal(name, kind)
     return found
@@ -270,7 +271,7 @@ _FINDERS: dict[str, Callable[[Any], Any]] = {
 
 
 def kinds_of(name: str) -> tuple[Kind, ...]:
-    """Where weft's own scheduler of this name acts; nothing for names of others."""
+    """Where the scheduler of this name that weft brings acts; nothing for other names."""
     if name.startswith(PLAN):
         return (TASKS,)
     rule = DISPATCHERS.get(name.removesuffix(WAIT))
@@ -279,6 +280,8 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
         acts_on = [one for one in acts_on if one == QUEUES.name]
     if name in PLANNERS:
         acts_on.append(PROBLEMS.name)
+    if name in POLICIES:
+        acts_on += POLICIES[name].acts_on
     return tuple(kind for kind in KINDS.values() if kind.name in acts_on)
 
 
