@@ -20,29 +20,36 @@ if TYPE_CHECKING:
 SIGHT = CandidateSight(tasks=8, pools=2)
 SETTINGS = {"load": 0.8, "jobs": 10, "tasks": 10}
 HELD_OUT = 16
-"""Streams of the validation split."""
+"""Streams of the test split."""
 
 
 def main(arguments: list[str]) -> int:
     """Train, play and print mean job times; 1 if the learner is not better than chance and fifo."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks gym", description=__doc__)
     parser.add_argument("--steps", type=int, default=40_000, help="decisions to learn from, default 40000")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of training, default 1 2 3")
+    parser.add_argument("--waits", action="store_true", help="let the learner wait too")
     options = parser.parse_args(arguments)
-    started = time.process_time()
-    model = _trained(options.steps)
-    print(f"{options.steps:,} decisions, {time.process_time() - started:.0f} s of processor time")
     chosen = scenario("workflows", **SETTINGS)
-    problems = [chosen.dispatched("validation", 0, seed) for seed in range(HELD_OUT)]
+    problems = [chosen.dispatched("test", 0, seed) for seed in range(HELD_OUT)]
     means = {rule.name: _of_rule(rule, problems) for rule in (random, fifo, priced)}
-    means["MaskablePPO"] = _of_model(model, problems)
     for name, mean in means.items():
-        print(f"{name:<12} {mean:8.1f} s per job on {HELD_OUT} streams of the validation split")
-    is_better = means["MaskablePPO"] < min(means["random"], means["fifo"])
+        print(f"{name:<20} {mean:8.1f} s per job on {HELD_OUT} streams of the test split")
+    found = []
+    for seed in options.seeds:
+        started = time.process_time()
+        model = _trained(options.steps, seed, options.waits)
+        spent = time.process_time() - started
+        found.append(_of_model(model, problems, options.waits))
+        print(
+            f"MaskablePPO, seed {seed:<3} {found[-1]:8.1f} s per job after {options.steps:,} decisions in {spent:.0f} CPU s"
+        )
+    is_better = max(found) < min(means["random"], means["fifo"])
     print("target: below random and fifo" + ("" if is_better else ": MISSED"))
     return 0 if is_better else 1
 
 
-def _trained(steps: int) -> MaskablePPO:
+def _trained(steps: int, seed: int, waits: bool) -> MaskablePPO:
     import torch
     from sb3_contrib import MaskablePPO
     from stable_baselines3.common.env_util import make_vec_env
@@ -50,7 +57,9 @@ def _trained(steps: int) -> MaskablePPO:
 
     torch.set_num_threads(1)
     environments = make_vec_env(
-        lambda: weft.make_env("workflows", streams=32, sight=SIGHT, waits=False, **SETTINGS), n_envs=8, seed=1
+        lambda: weft.make_env("workflows", streams=32, sight=SIGHT, waits=waits, **SETTINGS),
+        n_envs=8,
+        seed=seed,
     )
     model = MaskablePPO(
         "MlpPolicy",
@@ -60,19 +69,19 @@ def _trained(steps: int) -> MaskablePPO:
         batch_size=512,
         n_epochs=6,
         gamma=0.98,
-        seed=1,
+        seed=seed,
         device="cpu",
     )
     return model.learn(steps)
 
 
-def _of_model(model: MaskablePPO, problems: list[Problem]) -> float:
+def _of_model(model: MaskablePPO, problems: list[Problem], waits: bool) -> float:
     from weft.sim.adapters import make
     from weft.sim.tasks.environment import TaskSetup
 
     found = []
     for problem in problems:
-        env = make(TaskSetup((problem,), SIGHT, waits=False))
+        env = make(TaskSetup((problem,), SIGHT, waits=waits))
         observation, info = env.reset(seed=0)
         while "mean_jct" not in info:
             action, _ = model.predict(observation, action_masks=env.action_masks(), deterministic=True)

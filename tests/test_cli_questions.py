@@ -175,7 +175,7 @@ def test_bench_without_best_known_compares_with_the_bound(weft: Weft, tmp_path: 
 
 
 def test_bench_of_a_wrong_planner_is_not_valid(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.model.validate.validate", lambda plan: ("broken",))
+    monkeypatch.setattr(benching, "fault_of", lambda plan: "broken")
     ran = weft(*TWO)
     assert ran.code == 1
     assert "NOT VALID: ta01, ta11" in ran.out

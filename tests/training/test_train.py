@@ -83,7 +83,8 @@ def test_make_env_is_the_training_stream_of_a_scenario():
     assert weft.make_env(weft.scenario("conditional", jobs=10), "vector", 3).num_envs == 3
 
 
-def test_make_env_refuses_what_is_no_stream_of_one_job():
+def test_make_env_takes_single_problems_too_but_no_agents_there():
     pytest.importorskip("gymnasium")
-    with pytest.raises(InputError, match="expected a scenario of one repeated job, as conditional is, got w"):
-        weft.make_env("workflows")
+    assert weft.make_env("workflows", tasks=8).action_masks().any()
+    with pytest.raises(InputError, match="expected single or vector"):
+        weft.make_env("workflows", "agents", tasks=8)
