@@ -344,7 +344,9 @@ def survive_kills(
     stored = 0
     for kill in range(kills):
         draw = float(keyed_uniform(4, kill, 0))
-        until = stored + 1 + int(draw * 2 * asked.num_rows / (kills + 2))
+        until = (
+            stored + 1 + int(draw * (asked.num_rows - stored) / (kills - kill + 1))
+        )  # a busy machine overshoots
         process = started(out, schedulers, problems, seeds, 1 + kill % 2, pause)
         while num_stored(out) < min(until, asked.num_rows - 1) and process.poll() is None:
             time.sleep(0.01)
