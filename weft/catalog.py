@@ -174,6 +174,12 @@ def find(name: str | Any, kind: Kind) -> Any:
     TOML mix of rules, code that the command line names (``mine.py:Mine``, see ``weft.plugins``), or the
     entry point of a package. Any object with ``plan`` or ``decide`` stands for itself.
     """
+    if (
+        not isinstance(name, str)
+        and getattr(name, "name", None) in builtin_names()
+        and not _own().is_of_weft(name)
+    ):
+        raise InputError(f"{name.name!r} is a name of weft's own: give the object another", field="scheduler")
     is_elsewhere = isinstance(name, str) and name in POLICIES and kind not in kinds_of(name)
     found = None if is_elsewhere else _FINDERS[kind.name](name)
     if found is None:
@@ -232,7 +238,7 @@ def _planner(name: str | Any) -> Any:
         return (oneshot.OneShot if base == name else oneshot.OneShotSearch)(weights)
     if name in PLANNERS:
         return _resolved(PLANNERS[name].target)(*map(_planner, PLANNERS[name].uses))
-    other = None if _is_elsewhere(name) else _outside(name)
+    other = None if kinds_of(name) or is_policy(name) else _outside(name)
     return None if other is None else _own().as_planner(other)
 
 
@@ -260,7 +266,7 @@ def _task_scheduler(name: str | Any) -> Any:
         return _resolved(DISPATCHERS[name].tasks)
     if is_policy(name):
         return _resolved("weft.policies.candidates.dispatcher:load_dispatcher")(policy_file(name) or name)
-    other = None if _is_elsewhere(name) else _outside(name)
+    other = None if kinds_of(name) or is_policy(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
 
 
@@ -283,10 +289,6 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
     if name in POLICIES:
         acts_on += POLICIES[name].acts_on
     return tuple(kind for kind in KINDS.values() if kind.name in acts_on)
-
-
-def _is_elsewhere(name: str) -> bool:
-    return bool(kinds_of(name)) or is_policy(name)
 
 
 def _resolved(target: str) -> Any:
@@ -412,4 +414,6 @@ def warm(scheduler: str | Any) -> None:
     key = scheduler if isinstance(scheduler, str | type) else type(scheduler)
     if key not in _warmed:
         _warmed.append(key)
-        importlib.import_module("weft.doctor").warm((scheduler,))
+        from weft.doctor import warm as plan_tiny
+
+        plan_tiny((scheduler,))

@@ -57,7 +57,7 @@ def named_by_user(words: Iterable[str]) -> Iterator[None]:
 def allow(names: Iterable[str]) -> None:
     """Let these names of code be loaded from now on: a person named them."""
     for name in names:
-        bare = _PREFIX.sub("", name.strip(), count=1)
+        bare = _PREFIX.sub("", name.strip().strip("\"'"), count=1)
         if is_code(bare):
             _named.add(bare)
 

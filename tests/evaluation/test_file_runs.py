@@ -78,6 +78,26 @@ def test_problem_file_with_releases_is_dispatched_as_it_is(released: str):
         assert row.metrics["mean_jct"] == plan.mean_jct and row.valid
 
 
+def test_problem_file_with_releases_is_dispatched_unless_a_name_only_plans(released: str):
+    assert evaluate([released]).sweep.kind is TASKS
+    assert evaluate([released], ["heft"]).sweep.kind is TASKS
+    assert evaluate([released], ["heft"], settings={"run": "plan"}).sweep.kind is PROBLEMS
+
+
+def test_stream_of_files_keeps_their_noise(tmp_path: Path, files: list[str]):
+    path = tmp_path / "noisy.json"
+    document = {"schema": "weft/problem/1", "jobs": [{"graph": files[0]}], "cluster": CLUSTER, "noise": 0.3}
+    path.write_text(json.dumps(document))
+    (cell,) = file_scenarios([str(path)], {"load": 0.5, "jobs": 3})
+    assert cell.dispatched("test", 0, 0).noise == 0.3
+
+
+@pytest.mark.parametrize("key", ["jobs", "arrivals"])
+def test_how_jobs_arrive_is_refused_without_a_load(files: list[str], key: str):
+    with pytest.raises(InputError, match="does nothing without a load above 0"):
+        evaluate(files, ["fifo"], settings={key: {"jobs": 5, "arrivals": "once"}[key]}, cluster=CLUSTER)
+
+
 def test_problem_file_with_releases_is_planned_by_planners(released: str):
     assert evaluate([released], ["heft", "cpop"], check="all").sweep.kind is PROBLEMS
 

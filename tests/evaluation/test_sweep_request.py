@@ -13,6 +13,8 @@ from weft import scenarios
 from weft.cli import main
 from weft.errors import InputError
 from weft.evaluation.sweep.answers import read_evaluation
+from weft.model.generate import generate
+from weft.scenarios.settings import Value
 from weft.schedulers.dispatchers.python_view import Device, DispatchView, ReadyTask
 
 SMALL = {"tasks": 12}
@@ -57,6 +59,20 @@ class Chain:
         return weft.schedule(problem, "heft").schedule
 
 
+class Doubled:
+    """Small forks, judged by a figure of their own."""
+
+    name, metric, metrics = "doubled", "doubled", ("doubled",)
+
+    def make(self, settings: dict[str, Value], seed: int) -> weft.Problem:
+        return weft.Problem(
+            generate("fork-join", 6, seed=seed), weft.Cluster.uniform((weft.DeviceClass("a"),), (2,))
+        )
+
+    def measure(self, schedule: weft.Schedule) -> dict[str, float]:
+        return {"doubled": 2 * schedule.makespan}
+
+
 class First:
     """The first ready task on the first device that takes it."""
 
@@ -75,6 +91,21 @@ def test_evaluate_takes_planners_that_are_objects_or_classes(tmp_path: Path):
     assert weft.evaluate("workflows", ["heft", Chain], **asked).rows == found.rows
     code = found.asked.recipe["code"]  # type: ignore[union-attr]
     assert len(code["chain"]) == 64
+
+
+def test_evaluate_keeps_no_rows_of_objects_that_hold_values(tmp_path: Path):
+    one = Chain()
+    one.depth = 3  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"out: rows of .* are not kept, for it holds values"):
+        weft.evaluate("workflows", [one], settings=SMALL, out=tmp_path / "sweep")
+
+
+def test_evaluate_takes_a_generator_with_metrics_of_its_own():
+    found = weft.evaluate(Doubled(), "heft", problems=2)
+    assert found.metric == "doubled"
+    assert all(row.metrics["doubled"] == 2 * row.metrics["makespan"] for row in found.rows)
+    with pytest.raises(InputError, match="expected a scenario or files, got int"):
+        weft.evaluate(5, "heft")  # type: ignore[arg-type]
 
 
 def test_evaluate_takes_dispatchers_that_are_objects():

@@ -83,7 +83,7 @@ def evaluate(
     given = request.cells_of(what, parse_assignments(settings or []), cluster)
     cells = request.dispatched_if_asked(given, names)
     if cells != given:
-        output.note("weft: tasks are dispatched as jobs are released, not planned: some names only dispatch")
+        output.note("weft: tasks are dispatched as jobs are released, not planned (--set run=plan plans)")
     _check_plot(plot, cells[0])
     which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
     how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}

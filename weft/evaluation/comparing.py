@@ -134,7 +134,7 @@ def compare(
     around
         Called with words for what takes long; the context it returns is open meanwhile.
     """
-    names = _checked(schedulers)
+    names = _checked((schedulers,) if isinstance(schedulers, str) else schedulers)
     several = [problems] if isinstance(problems, Problem | str | Path) else problems
     loaded = [_loaded(one, cluster, ccr, copies, around) for one in several]
     asked = _Asked(names, seed, budget, effort, around)

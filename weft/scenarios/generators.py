@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.errors import InputError
 from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.model.problem import Problem
+from weft.model.schedule import Schedule
 from weft.plugins import SCENARIOS, allowed, blamed, find, is_code, made
 from weft.scenarios import makers
 from weft.scenarios.settings import Setting, Value
 from weft.scenarios.workflows import workflow
+from weft.tables import is_number
 
 if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
@@ -60,15 +62,17 @@ class Generator:
         return self.seeds_are_samples or self.is_arriving(settings)
 
 
-RUNS = ("plan", DISPATCH)
+AUTO = "auto"
+"""What it says where files and schedulers decide."""
+RUNS = (AUTO, "plan", DISPATCH)
 FILE_SETTINGS = (
     Setting("ccr", "number", 0.0, "mean transfer time over mean run time; 0: links as they are", 0, 1000),
     Setting("noise", "number", 0.0, "coefficient of variation of the run times; 0: as the file says", 0, 10),
     Setting(
         "run",
         "text",
-        "plan",
-        "plan before anything runs, or dispatch tasks as jobs are released",
+        AUTO,
+        "plan before anything runs, or dispatch tasks as jobs are released; auto: by files and schedulers",
         choices=RUNS,
     ),
     Setting(
@@ -115,6 +119,17 @@ GENERATORS: dict[str, Generator] = {
 """By the name that recipes use."""
 
 
+class Makes(Protocol):
+    """Anybody's generator: a scenario by itself."""
+
+    @property
+    def name(self) -> str:
+        """What the scenario is called."""
+
+    def make(self, settings: dict[str, Value], seed: int) -> Problem:
+        """The problem of a seed."""
+
+
 class OwnGenerator:
     """A generator that is not weft's, watched: errors name it, and what it makes is checked."""
 
@@ -149,6 +164,21 @@ class OwnGenerator:
         if not isinstance(found, Problem):
             raise self._refusal(f"makes no weft.Problem, but {type(found).__name__}")
         return found
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the figures that ``measure`` gives, beside those of the kind of run."""
+        return tuple(self.text("metrics", ()))
+
+    def measure(self, schedule: Schedule) -> dict[str, float]:
+        """The figures of its own that a schedule has; none without ``metrics``."""
+        if not self.metrics:
+            return {}
+        with blamed(f"{self._title}.measure failed", field="scenario"):
+            found = dict(self._inner.measure(schedule))
+        if sorted(found) != sorted(self.metrics) or not all(map(is_number, found.values())):
+            raise self._refusal(f"measures {found!r:.80}, not numbers of {', '.join(self.metrics)}")
+        return {name: float(found[name]) for name in self.metrics}
 
     def _refusal(self, what: str) -> InputError:
         return InputError(f"expected a scenario generator, and {self._title} {what}", field="scenario")

@@ -226,7 +226,7 @@ def _recipe_of(own: OwnGenerator, name: str) -> Recipe:
         name,
         own.settings,
         _text(own.text("summary"), "summary"),
-        _one_of(own.text("metric", kind.metric), METRICS, "metric"),
+        _one_of(own.text("metric", kind.metric), (*METRICS, *own.metrics), "metric"),
         schedulers=schedulers,
         baseline=_one_of(own.text("baseline", usual), schedulers, "baseline"),
         problems=_at_least(own.text("problems", 1 if kind is TASKS else 20), 1, "problems"),

@@ -18,6 +18,7 @@ import numpy as np
 from weft.errors import InputError, WeftError
 from weft.kinds import TASKS, Kind
 from weft.model.problem import Problem
+from weft.model.schedule import Schedule
 from weft.model.stream import StreamProblem
 from weft.scenarios.generators import FILE_SETTINGS, GENERATORS, OwnGenerator, own_generator
 from weft.scenarios.recipes import Recipe, read_recipe
@@ -91,6 +92,10 @@ class Scenario:
     def metric(self) -> str:
         """What is compared."""
         return self.recipe.metric if self.is_as_usual else self.kind.metric
+
+    def figures(self, schedule: Schedule) -> dict[str, float]:
+        """What a generator that brings its own metrics measures of a schedule."""
+        return {} if self.own is None else self.own.measure(schedule)
 
     @functools.cached_property
     def settings(self) -> dict[str, Value]:
@@ -246,7 +251,9 @@ def sweep(
         if known is None or known.brings_machines:
             raise InputError(f"scenario {recipe.name} brings its own machines", field="cluster")
         recipe = replace(recipe, cluster=cluster)
-    return _cells(recipe, recipe.given_settings | dict(settings or {}))
+    cells = _cells(recipe, recipe.given_settings | dict(settings or {}))
+    _refuse_unused(cells, settings or {})
+    return cells
 
 
 def file_scenarios(
@@ -269,7 +276,17 @@ def file_scenarios(
         copies=copies,
         problems=len(names),
     )
-    return _cells(recipe, dict(settings or {}))
+    cells = _cells(recipe, dict(settings or {}))
+    _refuse_unused(cells, settings or {})
+    return cells
+
+
+def _refuse_unused(cells: Sequence[Scenario], given: Mapping[str, object]) -> None:
+    """What says how jobs arrive does nothing where none do."""
+    known = GENERATORS.get(cells[0].recipe.generator)
+    for key in ("arrivals", "jobs"):
+        if known is not None and known.may_dispatch and key in given and not cells[0].is_arriving:
+            raise InputError("does nothing without a load above 0, such as load=0.8", field=f"settings.{key}")
 
 
 def _cells(recipe: Recipe, given: Mapping[str, object]) -> tuple[Scenario, ...]:

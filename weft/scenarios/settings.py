@@ -153,10 +153,12 @@ def _quoted(text: str) -> str:
 def _parse_value(text: str, key: str) -> object:
     if _RANGE.fullmatch(text):
         return text
+    if re.fullmatch(r"[+-]?\.\d+", text):  # which TOML does not know
+        return float(text)
     try:
         document = tomllib.loads(f"value = {_quoted(text)}")
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
-        if re.fullmatch(r"[\w./~+@ -]+", text):
+        if re.fullmatch(r"[\w./~+@: -]+", text):
             return text
         several = f"; several values are a list: '{key}=[{text}]'" if "," in text else ""
         if text.startswith("["):

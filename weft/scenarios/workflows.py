@@ -55,29 +55,32 @@ def arriving(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
     is that of the very jobs that arrive.
     """
     rng = np.random.default_rng([STREAM_OF_JOBS, chosen.generator_seed(split, index), seed])
+    noise = chosen.number("noise")
     if chosen.recipe.generator == "files":
-        jobs, cluster = _jobs_of_files(chosen, rng)
+        jobs, cluster, noise = _jobs_of_files(chosen, rng)
     else:
         jobs = [Job(_drawn(chosen, rng), f"job{j}") for j in range(chosen.whole("jobs"))]
         cluster = _machines(chosen)
     objective = Objective(chosen.metric, chosen.recipe.copies)
-    together = Problem(jobs, cluster, objective, chosen.number("noise"))
+    together = Problem(jobs, cluster, objective, noise)
     times = _arrivals(chosen, together, int(rng.integers(1 << 31)))
     released = [replace(job, release=float(time)) for job, time in zip(together.jobs, times, strict=True)]
     return _with_ccr(chosen, together.replaced(jobs=tuple(released)))
 
 
-def _jobs_of_files(chosen: Scenario, rng: np.random.Generator) -> tuple[list[Job], Cluster]:
-    """As many jobs as are asked for, each drawn from those of the files, on the cluster that all share."""
+def _jobs_of_files(chosen: Scenario, rng: np.random.Generator) -> tuple[list[Job], Cluster, float]:
+    """As many jobs as are asked for, each drawn from those of the files, on the cluster and under the noise that all share."""
     files = chosen.recipe.files
     found = [read_file(chosen, file) for file in files]
     for file, problem in zip(files, found, strict=True):
         if not problem.cluster.equals(found[0].cluster):
             raise InputError(f"expected the cluster of {files[0]}, or one for all by --cluster", file=file)
+        if problem.noise != found[0].noise:
+            raise InputError(f"expected the noise of {files[0]}, or one for all by --set noise=X", file=file)
     pool = [job for problem in found for job in problem.jobs]
     drawn = rng.integers(len(pool), size=chosen.whole("jobs")).tolist()
     jobs = [replace(pool[k], name=f"{pool[k].name}-{j}", release=0.0) for j, k in enumerate(drawn)]
-    return jobs, found[0].cluster
+    return jobs, found[0].cluster, found[0].noise
 
 
 def read_file(chosen: Scenario, file: str) -> Problem:

@@ -37,7 +37,7 @@ _SETTINGS = ("seed", "max_attempts", "max_losses", "on_failure", "keeps_record",
 
 
 class Session:
-    """Jobs under one scheduler, told event by event.
+    """Jobs under one scheduler; events are reported one by one.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class Session:
             self._view.drop(item)
 
     def vacated(self, job: Name, task: Name, device: Name, time: float) -> None:
-        """The device of a started task can take other work, though the end was not told yet."""
+        """The device of a started task can take other work, though the end was not reported yet."""
         _, run = self._look.find_started("vacated", job, task, device, time, None)
         if not self._view.can_vacate:
             raise InputError("expected the end: devices are shared task by task here", field="vacated.task")
@@ -361,6 +361,11 @@ class Session:
             raise InputError(f"expected a snapshot of a session, {SCHEMA!r}", field="schema")
         try:
             chosen = scheduler or str(snapshot["scheduler"])
+            name = chosen if isinstance(chosen, str) else str(getattr(chosen, "name", ""))
+            if name != snapshot["scheduler"]:
+                raise InputError(
+                    f"taken with {snapshot['scheduler']!r}, not with {name!r}", field="scheduler"
+                )
             session = cls(problem, chosen, rules=rules, **{name: snapshot[name] for name in _SETTINGS})
             if snapshot["fingerprint"] != session._view.fingerprint:
                 raise InputError("taken with another graph, cluster or rules", field="fingerprint")

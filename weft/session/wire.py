@@ -62,7 +62,7 @@ def _graph_of(document: Mapping[str, Any]) -> TaskGraph:
 
 
 def job_of(name: object, time: float, graph: TaskGraph | None, settings: Mapping[str, Any]) -> Job | None:
-    """What arrives, if a graph is told; refused where its settings are no job's."""
+    """What arrives, if a graph is given; refused where its settings are no job's."""
     if graph is None:
         for key, value in settings.items():
             if value != (1.0 if key == "weight" else "" if key == "owner" else None):

@@ -13,6 +13,7 @@ from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import versions
 from weft.evaluation.sweep.store import Config, config_hash
 from weft.scenarios import read_recipe, recipe_names
+from weft.scenarios.generators import GENERATORS
 
 _USUAL = {"split": "test", "check": "sample", "effort": None}
 
@@ -42,7 +43,7 @@ def evaluate_command(swept: Evaluation) -> str:
         return ""
     config, recipe, seeds = asked.config, asked.recipe, asked.seeds
     files = _files(config, recipe)
-    words = ["weft", "evaluate", *(files or [_scenario(swept.scenario)])]
+    words = ["weft", "evaluate", *(files or [_scenario(swept.scenario, asked.generator)])]
     words += ["--schedulers", ",".join(swept.schedulers), "--baseline", swept.baseline]
     words += [] if len(files) == asked.num_problems else ["--problems", str(asked.num_problems)]
     words += ["--seeds", str(len(seeds)), "--seed", str(seeds[0]), *_cluster(swept.scenario, recipe)]
@@ -52,8 +53,10 @@ def evaluate_command(swept: Evaluation) -> str:
     return shlex.join([*words, "--out", swept.source])
 
 
-def _scenario(name: str) -> str:
-    """A built-in scenario by its name, another by the file that a person would have given it."""
+def _scenario(name: str, generator: str) -> str:
+    """A built-in scenario by its name, code and entry points by theirs, another by the file that a person would have given it."""
+    if generator not in GENERATORS:
+        return generator
     return name if name in recipe_names() else f"{name}.toml"
 
 

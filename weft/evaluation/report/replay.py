@@ -68,7 +68,7 @@ def draw(
         loses most to the second (``loss``).
     """
     if swept.kind is TASKS:
-        raise InputError("streams of different workflows are not drawn", file=swept.source)
+        raise InputError("work that is dispatched task by task is not drawn", file=swept.source)
     made = instance(swept, cell, sample)
     where = f"{cell + ', ' if cell else ''}{sample}"
     if swept.kind is QUEUES:

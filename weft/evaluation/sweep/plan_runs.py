@@ -69,7 +69,7 @@ def _noisy_row(unit: Unit, key: Key, plan: Schedule, is_checked: bool) -> Row:
 
 def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | None) -> Row:
     cell, problem, seed, scheduler = key
-    metric = unit.scenario.metric
+    metric, own = unit.scenario.metric, unit.scenario.figures(plan)
     return Row(
         scenario=unit.scenario.name,
         cell=cell,
@@ -84,7 +84,8 @@ def _row(unit: Unit, key: Key, plan: Schedule, is_checked: bool, fault: str | No
             "mean_jct": plan.mean_jct,
             "gap_percent": plan.gap_percent,
             "copies": plan.num_copies,
-            metric: getattr(plan, metric),
+            **({} if metric in own else {metric: getattr(plan, metric)}),
+            **own,
         },
         valid=fault is None if is_checked else None,
         fault=fault,

@@ -14,16 +14,17 @@ from weft.evaluation.sweep.runner import Progress, Sweep
 from weft.evaluation.sweep.training_seeds import expand
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
-from weft.kinds import PROBLEMS
+from weft.kinds import PROBLEMS, TASKS, Kind
 from weft.scenarios import Scenario
-from weft.scenarios.generators import DISPATCH
+from weft.scenarios.generators import AUTO, DISPATCH, Makes
 from weft.scenarios.recipes import is_recipe
+from weft.scenarios.workflows import read_file
 from weft.schedulers.base import Decides
 
 Scheduler = comparing.Scheduler | Decides | type[Decides]
 """Name of a scheduler, or an object (or class) that plans or decides."""
-Asked = str | Path | Scenario | Sequence[str | Path] | Sequence[Scenario]
-"""A scenario by its name, recipe file or itself, the cells of one, or workflow and problem files."""
+Asked = str | Path | Scenario | Makes | type[Makes] | Sequence[str | Path] | Sequence[Scenario]
+"""A scenario by its name, recipe file, generator or itself, the cells of one, or workflow and problem files."""
 
 
 def evaluate(
@@ -68,8 +69,11 @@ def evaluate(
     progress
         Called with the number of rows done and of all rows.
     """
+    schedulers = (schedulers,) if isinstance(schedulers, str) else schedulers
     cells = dispatched_if_asked(cells_of(what, settings, cluster), schedulers)
     names, members = expand(_named(schedulers, workers) or cells[0].schedulers)
+    if out is not None:
+        _refuse_unkept(schedulers)
     count = _count(cells, split) if problems is None else problems
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     sweep = Sweep(cells, names, count, numbers, split, effort, check)
@@ -92,6 +96,19 @@ def _named(schedulers: Sequence[Scheduler], workers: int) -> tuple[str, ...]:
     return names
 
 
+def _refuse_unkept(schedulers: Sequence[Scheduler]) -> None:
+    """Rows are kept by the source of an object's class: one with values of its own could not be told from another."""
+    for one in schedulers:
+        if isinstance(one, str):
+            continue
+        has_values = not isinstance(one, type) and bool(getattr(one, "__dict__", {}).keys() - {"name"})
+        if has_values or not plugins.version(plugins.SCHEDULERS, str(one.name)):
+            raise InputError(
+                f"rows of {one!r:.60} are not kept, for it holds values or has no source file: name code, mine.py:Mine",
+                field="out",
+            )
+
+
 def _kept(scheduler: Scheduler) -> str:
     return plugins.keep(plugins.SCHEDULERS, scheduler, catalog.builtin_names(), "scheduler")
 
@@ -100,6 +117,12 @@ def cells_of(
     what: Asked, settings: Mapping[str, object] | None = None, cluster: str | None = None
 ) -> tuple[Scenario, ...]:
     """One scenario per point of what is asked for: of a name or recipe file, or made of files."""
+    if not isinstance(what, str | Path | Scenario | Sequence):
+        if not callable(getattr(what, "make", None)):
+            raise InputError(
+                f"expected a scenario or files, got {type(what).__name__} (weft.compare takes problems)"
+            )
+        return scenarios.sweep(what, settings, cluster)
     several = [what] if isinstance(what, str | Path | Scenario) else what
     made = tuple(one for one in several if isinstance(one, Scenario))
     if made:
@@ -116,18 +139,31 @@ def cells_of(
 
 
 def dispatched_if_asked(cells: Sequence[Scenario], schedulers: Sequence[Scheduler]) -> tuple[Scenario, ...]:
-    """Files are planned, unless some name only dispatches: then their tasks are dispatched as jobs are released."""
-    is_open = cells[0].recipe.generator == "files" and cells[0].kind is PROBLEMS
-    if not is_open or not any(_only_dispatches(name) for name in schedulers):
+    """Files are planned, unless a scheduler only dispatches, or jobs are released later or branch and none only plans.
+
+    Their tasks are then dispatched as jobs are released.
+    """
+    if cells[0].recipe.generator != "files" or cells[0].kind is TASKS or cells[0].settings["run"] != AUTO:
         return tuple(cells)
-    return tuple(cell.changed(run=DISPATCH) for cell in cells)
+    acts = [_acts(one) for one in schedulers]
+    only_plans = any(PROBLEMS in kinds and TASKS not in kinds for kinds in acts)
+    only_dispatches = any(kinds and PROBLEMS not in kinds for kinds in acts)
+    if only_dispatches or (not only_plans and _is_live(cells[0])):
+        return tuple(cell.changed(run=DISPATCH) for cell in cells)
+    return tuple(cells)
 
 
-def _only_dispatches(scheduler: Scheduler) -> bool:
-    if not isinstance(scheduler, str):
-        return not hasattr(scheduler, "plan")
-    kinds = catalog.kinds_of(scheduler)
-    return bool(kinds) and PROBLEMS not in kinds
+def _acts(scheduler: Scheduler) -> tuple[Kind, ...]:
+    """Where a scheduler acts; nothing where that is not known yet."""
+    if isinstance(scheduler, str):
+        return catalog.kinds_of(scheduler)
+    return (PROBLEMS,) if hasattr(scheduler, "plan") else (TASKS,)
+
+
+def _is_live(cell: Scenario) -> bool:
+    """Whether jobs of the files come later or branch, so that no plan can be made without knowing the future."""
+    jobs = [job for file in cell.recipe.files for job in read_file(cell, file).jobs]
+    return any(job.release > 0 or job.graph.is_conditional for job in jobs)
 
 
 def _is_scenario(name: str) -> bool:

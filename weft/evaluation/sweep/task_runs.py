@@ -92,6 +92,7 @@ def _row(unit: Unit, name: str, seed: int, found: Schedule) -> Row:
             "batch_fill": 1.0,
             "makespan": found.makespan,
             "expired": int((found.outcome == EXPIRED).sum()),
+            **unit.scenario.figures(found),
         },
         valid=fault is None if is_checked else None,
         fault=fault,

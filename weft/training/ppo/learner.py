@@ -1,6 +1,6 @@
 """Proximal policy optimisation (Schulman et al., 2017) with masked multi-discrete choices.
 
-Reads from top to bottom, after the configuration in ``ppo_config.py`` and the buffers in
+Reads from top to bottom, after the configuration in ``config.py`` and the buffers in
 ``rollout.py``: agent, rollout, advantage, update, log. With a rule to imitate, the first updates clone it and fit the value net to it.
 """
 
