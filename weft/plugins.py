@@ -104,6 +104,12 @@ def keep(group: str, given: Any, builtin: Iterable[str], field: str) -> str:
     return name
 
 
+def forget(group: str, names: Iterable[str]) -> None:
+    """Let go of objects that were kept under these names."""
+    for name in names:
+        _given.pop((group, name), None)
+
+
 # -- code by name ----------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ installed packages.
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -179,10 +180,14 @@ def _refuse_taken(form: OwnFormat) -> None:
 
 
 def _offered() -> tuple[OwnFormat, ...]:
-    """Formats of installed packages."""
-    builtin = {form.name for form in FORMATS}
-    found = offers(GROUP).items()
-    return tuple(OwnFormat(made(one.load(builtin, "format"), name, "format"), name) for name, one in found)
+    """Formats of installed packages; one that cannot be used is left out with a warning, so that it blocks no other."""
+    builtin, found = {form.name for form in FORMATS}, []
+    for name, one in offers(GROUP).items():
+        try:
+            found.append(OwnFormat(made(one.load(builtin, "format"), name, "format"), name))
+        except InputError as error:
+            warnings.warn(f"format {name} (from {one.origin}) is left out: {error}", stacklevel=2)
+    return tuple(found)
 
 
 def own_formats() -> tuple[OwnFormat, ...]:

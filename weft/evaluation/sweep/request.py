@@ -77,9 +77,12 @@ def evaluate(
     count = _count(cells, split) if problems is None else problems
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     sweep = Sweep(cells, names, count, numbers, split, effort, check)
-    return answers.evaluate(
-        sweep, baseline=baseline, out=out, workers=workers, progress=progress, members=members
-    )
+    try:
+        return answers.evaluate(
+            sweep, baseline=baseline, out=out, workers=workers, progress=progress, members=members
+        )
+    finally:  # objects are found by their names during the call alone
+        plugins.forget(plugins.SCHEDULERS, [str(one.name) for one in schedulers if not isinstance(one, str)])
 
 
 def _named(schedulers: Sequence[Scheduler], workers: int) -> tuple[str, ...]:
