@@ -339,7 +339,11 @@ def _refusal(name: str, kind: Kind) -> InputError:
 def _what_it_is(name: str, elsewhere: tuple[Kind, ...], wanted: Kind) -> str:
     acts = " and ".join(kind.words for kind in elsewhere)
     if wanted is PROBLEMS:
-        hint = f"; weft evaluate FILE -s {name} runs it" if TASKS in elsewhere else ""
+        hint = (
+            f"; weft evaluate FILE -s {name} runs it, or workflows with --set load=0.8"
+            if TASKS in elsewhere
+            else ""
+        )
         return f"{name} is a dispatcher: it decides while jobs arrive and run, and makes no plan{hint}"
     if elsewhere == (PROBLEMS,):
         hint = f"; {PLAN}{name} plans jobs as they arrive" if wanted is TASKS else ""

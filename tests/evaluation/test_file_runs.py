@@ -143,7 +143,7 @@ def test_dispatcher_where_a_plan_is_wanted_says_what_it_is(
     assert main([verb, files[0], "-c", CLUSTER, "-s", "fifo"]) == 2
     assert capsys.readouterr().err == (
         "weft: scheduler: fifo is a dispatcher: it decides while jobs arrive and run, and makes no plan; "
-        "weft evaluate FILE -s fifo runs it\n"
+        "weft evaluate FILE -s fifo runs it, or workflows with --set load=0.8\n"
     )
 
 
