@@ -131,7 +131,7 @@ def _write(
     with output.progress(f"writing {out}"):
         lost = write_graph(graph, out, to)
     if lost:
-        output.note(f"weft: the format cannot hold {', '.join(lost)}: left out")
+        output.warn(f"weft: the format cannot hold {', '.join(lost)}: left out")
     if as_json:
         verb, seed, own = head
         found = {
