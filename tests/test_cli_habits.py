@@ -12,6 +12,7 @@ import pytest
 
 from weft.cli import main
 from weft.cli.app import app
+from weft.cli.options import parse_noise
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBLEM = (str(ROOT / "examples" / "pipeline.json"), "-c", str(ROOT / "examples" / "cluster.toml"))
@@ -91,3 +92,23 @@ def test_show_completion_prints_a_script(monkeypatch: pytest.MonkeyPatch, capsys
         main(["--show-completion"])
     assert not stop.value.code
     assert "_WEFT_COMPLETE=complete_bash" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["0.3", "30%", "30 %", "3e-1"])
+def test_noise_may_be_a_percentage(text: str):
+    assert parse_noise(text) == pytest.approx(0.3)
+
+
+SAME = [
+    ("--mean-work", "0.02", "20ms"),
+    ("--mean-data", "10000000", "10MB"),
+    ("--bandwidth", "2e9", "2 GB/s"),
+]
+
+
+@pytest.mark.parametrize(("option", "plain", "with_unit"), SAME)
+def test_generate_takes_units(option: str, plain: str, with_unit: str, tmp_path: Path):
+    words = ["generate", "layered", "-n", "20", *(("--ccr", "1") if option == "--bandwidth" else ())]
+    for text, name in ((plain, "a.json"), (with_unit, "b.json")):
+        assert main([*words, option, text, "--out", str(tmp_path / name)]) == 0
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
