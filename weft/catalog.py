@@ -383,6 +383,8 @@ def schedule(
     effort
         Number of evaluations for planners that search; repeatable.
     """
+    import logging
+
     from weft.schedulers.base import Limit
 
     _refuse_other(problem)
@@ -396,6 +398,7 @@ def schedule(
     started = time.perf_counter()
     plan = chosen.plan(problem, seed=seed, limit=limit)
     seconds = time.perf_counter() - started
+    logging.getLogger(__name__).info("%s planned %s in %s", name, problem.name, duration(seconds))
     is_repeatable = limit.is_repeatable and not getattr(chosen, "is_cut", False)
     return Result(name, plan, seconds, seed, is_repeatable, getattr(chosen, "note", ""))
 

@@ -31,12 +31,14 @@ from weft.errors import INTERRUPTED, WeftError
 from weft.plugins import named_by_user
 
 BUG = 70
+ANYWHERE = {"--debug": "debug", "--quiet": "quiet", "-v": "verbose", "--verbose": "verbose"}
+"""Options that may stand before or after the verb, and what each asks for."""
 
 app = typer.Typer(
     name="weft",
     help="Schedules task graphs on unequal machines, and says how far from the optimum it may be.",
-    epilog="Every verb takes --json and --help. First steps: weft schedule FILE --cluster gpu-mix-8",
-    add_completion=False,
+    epilog="Every verb takes --json, --quiet, -v and -h. First steps: weft schedule FILE --cluster gpu-mix-8",
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
 
@@ -82,12 +84,18 @@ def _common(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks; anywhere on the line, or WEFT_DEBUG=1.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="No progress and no hints, only errors; anywhere on the line.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show the log on stderr; anywhere on the line.")
+    ] = False,
     format: Annotated[
         list[str] | None,
         typer.Option("--format", metavar="FILE.py:NAME", help="Also read files of this format of yours."),
     ] = None,
 ) -> None:
-    """Options before the verb; ``main`` takes --debug off the line before they are parsed."""
+    """Options before the verb; ``main`` takes those of ``ANYWHERE`` off the line before they are parsed."""
     if format:
         from weft.io import formats
 
@@ -97,12 +105,10 @@ def _common(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    is_debug = "--debug" in words or os.environ.get("WEFT_DEBUG", "") not in ("", "0")
-    words = [word for word in words if word != "--debug"] or ["--help"]
+    words, wanted = _parted(list(sys.argv[1:] if arguments is None else arguments))
     _tolerate_narrow_encodings()
     try:
-        code = _run(words, is_debug)
+        code = _run(words or ["--help"], wanted)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader went away (weft ... | head): nothing left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -110,17 +116,25 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def _run(words: list[str], is_debug: bool) -> int:
+def _parted(words: list[str]) -> tuple[list[str], set[str]]:
+    """The line without the options that may stand anywhere on it, and what those ask for."""
+    end = words.index("--") if "--" in words else len(words)
+    left = [word for word in words[:end] if word not in ANYWHERE]
+    return left + words[end:], {ANYWHERE[word] for word in words[:end] if word in ANYWHERE}
+
+
+def _run(words: list[str], wanted: set[str]) -> int:
     is_json = "--json" in words
     try:
-        with named_by_user(words):
+        loudness = output.loudness(is_quiet="quiet" in wanted, is_verbose="verbose" in wanted)
+        with loudness, named_by_user(words):
             code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:
-        if is_debug:
+        if "debug" in wanted or os.environ.get("WEFT_DEBUG", "") not in ("", "0"):
             import traceback
 
             traceback.print_exc()
@@ -160,7 +174,7 @@ def _print_error(found: Mapping[str, object], line: str, is_json: bool) -> None:
         keys = ("code", "message", "file", "field", "line")
         output.emit({"error": {key: found.get(key) for key in keys}})
     else:
-        output.note(f"weft: {output.safe(' '.join(line.split()))}")
+        output.warn(f"weft: {output.safe(' '.join(line.split()))}")
 
 
 def _tolerate_narrow_encodings() -> None:

@@ -109,7 +109,7 @@ class _Watch:
             screen.print(table)
         more = "" if out is None else f"; the same command with --out {out} continues"
         total = self._last.num_instances
-        output.note(f"weft: interrupted after {len(found.rows)} of {total} instances{more}")
+        output.warn(f"weft: interrupted after {len(found.rows)} of {total} instances{more}")
 
 
 def _show(found: Bench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,7 +104,7 @@ def evaluate(
 
 def _say_fallbacks(found: Evaluation) -> None:
     for name, number in found.fallbacks.items():
-        output.note(
+        output.warn(
             f"weft: {number:,} decisions of {name} were left to a rule: "
             "far outside what it was trained on, or where hardly anything arrives"
         )
@@ -135,14 +134,14 @@ def _draw(found: Evaluation, plot: Path) -> None:
 def _name_faults(found: Evaluation) -> None:
     for row in found.faults[:5]:
         where = f"{row.problem} {row.cell}".strip()
-        output.note(f"weft: NOT VALID: {row.scheduler} on {output.safe(where)}, seed {row.seed}: {row.fault}")
-    output.note(f"weft: {len(found.faults)} of {len(found.rows)} schedules break a rule")
+        output.warn(f"weft: NOT VALID: {row.scheduler} on {output.safe(where)}, seed {row.seed}: {row.fault}")
+    output.warn(f"weft: {len(found.faults)} of {len(found.rows)} schedules break a rule")
 
 
 @contextmanager
 def _counting(unit: str) -> Iterator[Progress]:
     """A progress bar on a terminal, else a line every ten seconds."""
-    if sys.stderr.isatty():
+    if output.is_animated():
         from rich.console import Console
         from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 

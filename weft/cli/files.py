@@ -42,12 +42,16 @@ def generate(
     p_in: Annotated[float | None, typer.Option(help="Edge probability inside a community.")] = None,
     p_out: Annotated[float | None, typer.Option(help="Edge probability between communities.")] = None,
     cost: Annotated[str | None, typer.Option(help="Work: log-normal or uniform.")] = None,
-    mean_work: Annotated[float | None, typer.Option(help="Mean run time at speed 1, in seconds.")] = None,
+    mean_work: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Mean run time at speed 1: 5s, 20ms.")
+    ] = None,
     work_cv: Annotated[float | None, typer.Option(help="Coefficient of variation of the work.")] = None,
-    mean_data: Annotated[float | None, typer.Option(help="Mean bytes per edge, without --ccr.")] = None,
+    mean_data: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Mean data per edge, without --ccr: 10MB.")
+    ] = None,
     data_cv: Annotated[float | None, typer.Option(help="Coefficient of variation of the data.")] = None,
     bandwidth: Annotated[
-        float | None, typer.Option(help="Bytes per second at which --ccr holds, without --cluster.")
+        str | None, typer.Option(metavar="RATE", help="At which --ccr holds, without --cluster: 1GB/s.")
     ] = None,
     kinds: Annotated[str | None, typer.Option(help="Names of the task kinds, as in a,b,c.")] = None,
     kind_by: Annotated[str | None, typer.Option(help="Kinds drawn per task (random) or by level.")] = None,
@@ -56,6 +60,8 @@ def generate(
     as_json: opt.Json = False,
 ) -> None:
     """Make a random task graph of a named family."""
+    from weft.io import units
+
     knobs: dict[str, Any] = {
         "parallelism": parallelism,
         "density": density,
@@ -64,11 +70,11 @@ def generate(
         "p_in": p_in,
         "p_out": p_out,
         "cost": cost,
-        "mean_work": mean_work,
+        "mean_work": opt.parse_duration(mean_work, "--mean-work"),
         "work_cv": work_cv,
-        "mean_data": mean_data,
+        "mean_data": opt.parse_quantity(mean_data, units.parse_size, "--mean-data"),
         "data_cv": data_cv,
-        "bandwidth": bandwidth,
+        "bandwidth": opt.parse_quantity(bandwidth, units.parse_bandwidth, "--bandwidth"),
         "kinds": tuple(opt.split_names([kinds])) if kinds is not None else None,
         "kind_by": kind_by,
         "classes": tuple(opt.split_names([classes])) if classes is not None else None,
@@ -131,7 +137,7 @@ def _write(
     with output.progress(f"writing {out}"):
         lost = write_graph(graph, out, to)
     if lost:
-        output.note(f"weft: the format cannot hold {', '.join(lost)}: left out")
+        output.warn(f"weft: the format cannot hold {', '.join(lost)}: left out")
     if as_json:
         verb, seed, own = head
         found = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -50,14 +50,42 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
+_NUMBER = r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*"
+
+
 def parse_duration(text: str | None, field: str = "--budget") -> float | None:
     """Seconds of ``2s``, ``500ms``, ``1m``, ``0.5h`` or a plain number of seconds."""
     if text is None:
         return None
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*([a-z]*)\s*", text.lower())
+    match = re.fullmatch(rf"{_NUMBER}([a-z]*)\s*", text.lower())
     if match is None or match[2] not in _UNITS:
         raise InputError(f"expected a time such as 2s, 500ms or 1m, got {text!r}", field=field)
     return float(match[1]) * _UNITS[match[2]]
+
+
+_MOST_NOISE = 10.0
+
+
+def parse_noise(text: str | None) -> float | None:
+    """The coefficient of variation of ``0.3`` or ``30%``."""
+    if text is None:
+        return None
+    match = re.fullmatch(rf"{_NUMBER}(%?)\s*", text.lower())
+    value = float(match[1]) / (100.0 if match[2] else 1.0) if match else _MOST_NOISE + 1.0
+    if value > _MOST_NOISE:
+        expected = "expected how far run times vary, such as 0.3 or 30%, at most 10 (1000%)"
+        raise InputError(f"{expected}, got {text!r}", field="--noise")
+    return value
+
+
+def parse_quantity(text: str | None, parse: Callable[[object], float], field: str) -> float | None:
+    """A text with a unit, read by a function of ``weft.io.units``, or a plain number."""
+    if text is None:
+        return None
+    try:
+        return parse(float(text) if re.fullmatch(_NUMBER, text.lower()) else text)
+    except ValueError as error:
+        raise InputError(str(error), field=field) from None
 
 
 def efforts(effort: int | None, samples: int | None) -> int | None:

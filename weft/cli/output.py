@@ -58,9 +58,48 @@ def paint(text: str) -> None:
     console().print(text, markup=True, soft_wrap=True)
 
 
+_is_quiet = False
+
+
+@contextmanager
+def loudness(*, is_quiet: bool, is_verbose: bool) -> Iterator[None]:
+    """For one command: no progress and no hints, or the log as well."""
+    global _is_quiet
+    if is_quiet and is_verbose:
+        raise InputError("give --quiet or --verbose, not both", field="--quiet")
+    if not is_quiet and not is_verbose:
+        yield
+        return
+    import logging
+
+    log, before = logging.getLogger("weft"), logging.getLogger("weft").level
+    handler = logging.StreamHandler(sys.stderr) if is_verbose else logging.NullHandler()
+    handler.format = lambda record: safe(f"{record.name}: {record.getMessage()}")  # type: ignore[method-assign]
+    log.addHandler(handler)
+    log.setLevel(logging.INFO if is_verbose else logging.ERROR)
+    _is_quiet = is_quiet
+    try:
+        yield
+    finally:
+        _is_quiet = False
+        log.setLevel(before)
+        log.removeHandler(handler)
+
+
 def note(text: str) -> None:
-    """Print progress or a hint, on stderr."""
+    """Print progress or a hint, on stderr; nothing under --quiet."""
+    if not _is_quiet:
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """Print on stderr what a person must see: an error, a fault, what was left out."""
     print(text, file=sys.stderr, flush=True)
+
+
+def is_animated() -> bool:
+    """Whether progress is drawn on a terminal, not said in lines."""
+    return sys.stderr.isatty() and not _is_quiet
 
 
 def next_command(command: str) -> None:
@@ -167,7 +206,7 @@ def check_folder(path: Path | None) -> None:
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """Say what takes long: a spinner on a terminal, else one line once it passes two seconds."""
-    if sys.stderr.isatty():
+    if is_animated():
         from rich.console import Console
 
         with Console(stderr=True, markup=False, emoji=False).status(f"{text} ..."):

@@ -69,10 +69,8 @@ def schedule(
         Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG or SVG).")
     ] = None,
     noise: Annotated[
-        float | None,
-        typer.Option(
-            "--noise", metavar="CV", min=0, help="Replay the plan with run times that vary: 0.3 is by 30 %."
-        ),
+        str | None,
+        typer.Option("--noise", metavar="CV", help="Replay the plan with run times that vary: 0.3 or 30%."),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --noise.")] = 50,
     as_json: opt.Json = False,
@@ -81,7 +79,7 @@ def schedule(
     from weft.cli import questions
     from weft.io.files import write_schedule
 
-    seconds = opt.parse_duration(budget)
+    seconds, spread_by = opt.parse_duration(budget), opt.parse_noise(noise)
     output.check_folder(out)
     output.check_folder(gantt)
     opt.check_chart(gantt, "--gantt")
@@ -93,8 +91,8 @@ def schedule(
         write_schedule(result, out, valid=fault is None)
     if gantt is not None:
         draw({scheduler: result.schedule}, gantt)
-    is_played = noise is not None and fault is None
-    spread = questions.under_noise(result.schedule, noise or 0.0, seeds, seed) if is_played else None
+    is_played = spread_by is not None and fault is None
+    spread = questions.under_noise(result.schedule, spread_by or 0.0, seeds, seed) if is_played else None
     if as_json:
         document = result.to_dict(valid=fault is None)
         if spread is not None:

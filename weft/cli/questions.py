@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -38,7 +37,7 @@ class Pace:
     def is_due(self) -> bool:
         """Whether to speak now; the next time comes later."""
         now = time.monotonic()
-        if sys.stderr.isatty() or now - self.last < self.wait:
+        if output.is_animated() or now - self.last < self.wait:
             return False
         self.last, self.wait = now, min(2 * self.wait, self.longest)
         return True

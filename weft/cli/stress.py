@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,7 +92,7 @@ def _searched(question: Question, folder: Path, limit: Limit) -> tuple[Search, f
             search.run(replace(limit, started=started), lambda done: searching.save_record(done, folder))
         except KeyboardInterrupt:
             searching.save_finds(search, folder)
-            output.note(f"weft: interrupted; {_so_far(search)}; {folder} holds what was found, and resumes")
+            output.warn(f"weft: interrupted; {_so_far(search)}; {folder} holds what was found, and resumes")
             raise
     return search, time.perf_counter() - started
 
@@ -101,7 +100,7 @@ def _searched(question: Question, folder: Path, limit: Limit) -> tuple[Search, f
 @contextmanager
 def _progress() -> Iterator[Tell]:
     """A line that changes on a terminal, else one now and then."""
-    if not sys.stderr.isatty():
+    if not output.is_animated():
         pace = Pace()
         yield lambda search: output.note(f"weft: {_so_far(search)} ...") if pace.is_due() else None
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from weft.io.toml_files import dump_toml
 from weft.model.cluster import Cluster
 from weft.model.graph import ALWAYS, TaskGraph
 from weft.model.problem import Objective, Problem
+
+_LOG = logging.getLogger(__name__)
 
 GRAPH_FORMATS = {
     "wfformat": (".wf.json", ".wfformat.json"),
@@ -43,7 +46,9 @@ def load(path: str | Path, *, limit_bytes: int | None = None) -> Loaded:
     path = Path(path)
     with located(path), without_collection():
         data = read_bytes(path, limit_bytes)
-        return find_format(data, path).reader.read(data, path)
+        found = find_format(data, path)
+        _LOG.info("%s: %d bytes of %s", path, len(data), found.name)
+        return found.reader.read(data, path)
 
 
 def read_graph(path: str | Path, *, limit_bytes: int | None = None) -> TaskGraph:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from weft.errors import InputError, WeftError
+
+_LOG = logging.getLogger(__name__)
 
 DEFAULT_LIMIT = 256_000_000
 """Largest file read, in bytes, unless the caller or the environment says otherwise."""
@@ -175,6 +178,7 @@ def write_bytes(data: bytes, path: str | Path) -> None:
                 handle.write(data)
         else:
             _replace_file(data, Path(os.path.realpath(path)))
+            _LOG.info("wrote %s: %d bytes", path, len(data))
     except (OSError, ValueError) as error:
         raise InputError(_write_reason(error), file=str(path)) from None
 

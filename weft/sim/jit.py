@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import importlib.metadata
+import logging
 import os
 import platform
 import re
@@ -109,9 +110,9 @@ _said = False
 
 
 def announce() -> None:
-    """Say once, on stderr, that the first use compiles."""
+    """Say once, on stderr, that the first use compiles; not where the log of weft is held back."""
     global _said
-    if IS_COLD and not _said:
+    if IS_COLD and not _said and logging.getLogger("weft").isEnabledFor(logging.WARNING):
         _said = True
         print(
             "weft: compiling kernels, once (about a minute in all, as they are needed) ...",

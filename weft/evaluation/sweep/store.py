@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from weft.errors import InputError
 from weft.io.folders import claim, locked
 from weft.io.sources import write_bytes
 from weft.kinds import PROBLEMS, QUEUES
+
+_LOG = logging.getLogger(__name__)
 
 DATABASE, CONFIG = "sweep.sqlite", "config.json"
 
@@ -217,6 +220,7 @@ def open_sweep(folder: str | Path | None, config: Config) -> Iterator[Store]:
         store = _prepared(connection, config, path)
         if not (path / CONFIG).exists():
             write_bytes(f"{json.dumps(config, indent=2)}\n".encode(), path / CONFIG)
+        _LOG.info("%s: a sweep with %d rows so far", path, len(store.keys()))
         yield store
 
 

@@ -9,6 +9,7 @@ but for the seconds in its metrics. Imports no torch.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import platform
 import signal
@@ -31,6 +32,8 @@ from weft.policies.tensors import Array, read_bytes, sha256, write_atomic
 from weft.scenarios.splits import check_training_seed
 from weft.training.run.checkpoints import Checkpoints, CorruptError, Manifest, Notice
 from weft.training.run.metrics import Metrics, Row
+
+_LOG = logging.getLogger(__name__)
 
 SCHEMA = "weft.run/1"
 BEST, LAST = "best.json", "last.json"
@@ -144,6 +147,7 @@ def open_run(
     path = claim(folder, "run", CONFIG)
     with locked(path, "training in this folder"):
         _prepare(path, spec, is_resumed=is_resumed, notice=on_notice)
+        _LOG.info("%s: a run of %s, seed %d", path, spec.algorithm, spec.seed)
         yield Run(path, spec, on_notice)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +53,8 @@ class Reporter:
         self._validation = f", validation: {found}" if found else self._validation
         now = time.monotonic()
         if now < self._next and progress.update < progress.num_updates:
+            return
+        if not logging.getLogger("weft").isEnabledFor(logging.WARNING):  # --quiet
             return
         self._next = now + self._every
         left = f", {duration(progress.seconds_left)} left" if progress.seconds_left else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -70,7 +71,10 @@ def train_group(
     if workers == 1:
         return [_reported(part(), on_done) for part in parts]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(parts)), mp_context=context) as pool:
+    log = logging.getLogger("weft")
+    with ProcessPoolExecutor(
+        min(workers, len(parts)), mp_context=context, initializer=log.setLevel, initargs=(log.level,)
+    ) as pool:
         futures = [pool.submit(part) for part in parts]
         for future in as_completed(futures):
             on_done(future.result())
