@@ -1,6 +1,6 @@
-"""Names of schedulers and the short function that shows the whole architecture.
+"""From a name to a scheduler, and the short function that shows the whole architecture.
 
-Entries are strings resolved on use, so listing them imports nothing.
+The names are in ``weft.roster``; what they stand for is imported on use.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import difflib
 import importlib
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,16 @@ from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.result import Result as Result
 from weft.result import duration as duration
 from weft.result import quality as quality
+from weft.roster import DISPATCHERS as DISPATCHERS
+from weft.roster import PLAN as PLAN
+from weft.roster import PLANNERS as PLANNERS
+from weft.roster import POLICIES as POLICIES
+from weft.roster import ROLES as ROLES
+from weft.roster import SEARCH as SEARCH
+from weft.roster import VARIANTS as VARIANTS
+from weft.roster import WAIT as WAIT
+from weft.roster import Entry as Entry
+from weft.roster import Views as Views
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -27,129 +36,6 @@ if TYPE_CHECKING:
     from weft.schedulers.base import Planner
     from weft.schedulers.dispatchers.queues import Dispatcher
     from weft.schedulers.dispatchers.tasks import TaskDispatcher
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One named scheduler: where it lives and what it is good at."""
-
-    target: str
-    summary: str
-    is_search: bool = False
-    """Whether it searches, and so is left out of a comparison unless asked for."""
-    uses: tuple[str, ...] = ()
-    """Names of planners it is made with."""
-
-    @property
-    def acts_on(self) -> tuple[str, ...]:
-        """A planner sees whole problems."""
-        return (PROBLEMS.name,)
-
-
-@dataclass(frozen=True)
-class Views:
-    """One named dispatcher: what it is good at, and where each of its views lives; empty: it has none."""
-
-    summary: str
-    queues: str = ""
-    """Its rule on queues by kind, for streams of one repeated job."""
-    tasks: str = ""
-    """Its rule on single tasks, for everything else: several jobs, transfers, capacities, noise."""
-
-    @property
-    def acts_on(self) -> tuple[str, ...]:
-        """The names of its views."""
-        return tuple(name for name in (QUEUES.name, TASKS.name) if getattr(self, name))
-
-
-# fmt: off
-PLANNERS: dict[str, Entry] = {
-    "heft": Entry("weft.schedulers.planners.lists:Heft", "upward rank, insertion, earliest finish; the standard to beat"),
-    "cpop": Entry("weft.schedulers.planners.lists:Cpop", "keeps the critical path on one device; good when it dominates"),
-    "peft": Entry("weft.schedulers.planners.lists:Peft", "a cost table looks ahead to the exit; wide clusters, high CCR"),
-    "lookahead": Entry("weft.schedulers.planners.lists:Lookahead", "HEFT that tries each device on the children; fan-in graphs"),
-    "deft": Entry("weft.schedulers.planners.lists:Deft", "HEFT order, may copy one parent per step; strong and cheap at high CCR"),
-    "fifo-deft": Entry("weft.schedulers.planners.lists:FifoDeft", "ready order with copies; a baseline of learned schedulers"),
-    "tdca": Entry("weft.schedulers.planners.tdca:Tdca", "clustering with copies, a reconstruction; trees, high CCR"),
-    "min-min": Entry("weft.schedulers.planners.lists:MinMin", "always the task that can finish first; independent tasks"),
-    "random": Entry("weft.schedulers.planners.lists:Random", "random order and devices; the floor of any comparison"),
-    "perturbed": Entry("weft.schedulers.planners.lists:Perturbed", "best of many HEFTs with noisy ranks; cheap search", True),
-    "spt": Entry("weft.schedulers.planners.rules:spt", "shortest task first; mean flow time"),
-    "mwkr": Entry("weft.schedulers.planners.rules:mwkr", "most work remaining first; the classic job-shop rule"),
-    "mopnr": Entry("weft.schedulers.planners.rules:mopnr", "most operations remaining first; job shops of equal tasks"),
-    "cp": Entry("weft.schedulers.planners.rules:cp", "critical path first, others may overtake; pools and stage graphs"),
-    "cp-wait": Entry("weft.schedulers.planners.rules:cp_wait", "critical path first, nobody overtakes; big tasks in a pool"),
-    "cp-area": Entry("weft.schedulers.planners.rules:cp_area", "critical path plus heaviest path; crowded pools"),
-    "ratio": Entry("weft.schedulers.planners.rules:ratio", "smallest share of the work left first; best one-line job-shop rule"),
-    "tabu": Entry("weft.schedulers.planners.tabu:Tabu", "tabu search on device orders; job shops, tasks with given devices", True),
-    "search": Entry("weft.schedulers.planners.search:Search", "improves priorities, devices and copies until the limit", True),
-    "exact": Entry("weft.schedulers.exact.planner:Exact", "CP-SAT with a proof; up to about 30 tasks, or small job shops", True, ("oneshot+search",)),
-    "oneshot": Entry("weft.policies.oneshot.planner:OneShot", "learned priorities and devices in one pass, best of --samples draws"),
-    "oneshot+search": Entry("weft.policies.oneshot.planner:OneShotSearch", "oneshot, then tabu or local search from its best", True),
-    "auto": Entry("weft.schedulers.planners.auto:Auto", "the best of all of these for the time there is", True, ("oneshot",)),
-}
-
-_DISPATCH = "weft.schedulers.dispatchers.queues"
-_TASKS = "weft.schedulers.dispatchers.tasks"
-DISPATCHERS: dict[str, Views] = {
-    "fifo": Views("oldest job first; fair, and hard to beat when little is heavy", f"{_DISPATCH}:fifo", f"{_TASKS}:fifo"),
-    "mru": Views("stays with the kind served last; few changes of kind", f"{_DISPATCH}:mru"),
-    "depth-first": Views("kinds deepest in the graph first; finishes what was begun", f"{_DISPATCH}:depth_first"),
-    "random": Views("anything that waits; the floor of any comparison", f"{_DISPATCH}:random", f"{_TASKS}:random"),
-    "top-first": Views("kinds highest in the graph first; large batches, long queues", f"{_DISPATCH}:top_first"),
-    "round-robin": Views("kinds in turn; no kind starves", f"{_DISPATCH}:round_robin"),
-    "shortest-first": Views("shortest run time first; many short tasks", f"{_DISPATCH}:shortest_first", f"{_TASKS}:shortest_first"),
-    "longest-first": Views("kinds with the longest run time first; heavy tasks on time", f"{_DISPATCH}:longest_first"),
-    "batch-fifo": Views("oldest job first, on the smallest device its queue fills", f"{_DISPATCH}:batch_fifo"),
-    "batch-mru": Views("the kind served last, on the smallest device its queue fills", f"{_DISPATCH}:batch_mru"),
-    "batch-depth": Views("deepest kind, on the smallest device its queue fills", f"{_DISPATCH}:batch_depth"),
-    "heavy-last": Views("heavy kinds on the largest device only; unequal devices and tasks", f"{_DISPATCH}:heavy_last"),
-    "heavy-last-1": Views("heavy-last from one waiting heavy task on", f"{_DISPATCH}:heavy_last_1"),
-    "heavy-last-3": Views("heavy-last, one small device helps; when heavy tasks are rare", f"{_DISPATCH}:heavy_last_3"),
-    "heavy-last-5": Views("heavy-last from three waiting on; when heavy tasks are common", f"{_DISPATCH}:heavy_last_5"),
-    "edf": Views("earliest deadline first; with equal deadlines the oldest job", f"{_DISPATCH}:edf", f"{_TASKS}:edf"),
-    "eft": Views("oldest job to the device where it finishes first, or wait for it", f"{_DISPATCH}:eft", f"{_TASKS}:eft"),
-    "srw": Views("shortest expected remaining work first, to the earliest finish; mean job time", f"{_DISPATCH}:srw", f"{_TASKS}:srw"),
-    "heft-expected": Views("upward rank as an expectation over branches; makespan", f"{_DISPATCH}:heft_expected"),
-    "heft-estimated": Views("heft-expected with branch probabilities as observed so far", f"{_DISPATCH}:heft_estimated"),
-    "heft": Views("one global upward rank, to the earliest finish on any device; a single job under noise", tasks=f"{_TASKS}:heft"),
-    "heft-job": Views("plans each arriving job with HEFT around what is committed", tasks="weft.schedulers.dispatchers.replanning:heft_job"),
-    "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest rule", tasks=f"{_TASKS}:priced"),
-}
-"""``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
-``plan:NAME`` has a planner plan the jobs as they arrive."""
-# fmt: on
-
-WAIT = "+wait"
-"""Suffix of a dispatcher of queues that waits where it would idle."""
-PLAN = "plan:"
-"""Prefix of a planner that acts as a dispatcher."""
-SEARCH = "+search"
-"""Suffix of weights or a run whose best draw is improved by search."""
-VARIANTS = {
-    f"NAME{WAIT}": f"a dispatcher that acts on {QUEUES} and waits for the next event where NAME idles",
-    f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
-}
-"""How further dispatchers are named, and what they do."""
-ROLES: dict[str, Mapping[str, Entry | Views]] = {"planner": PLANNERS, "dispatcher": DISPATCHERS}
-
-
-POLICIES: dict[str, Entry | Views] = {
-    "conditional-ppo": Views(
-        "PPO policy trained on the conditional stream", "weft/policies/zoo/conditional-ppo.json"
-    ),
-    "ppo": Views("the same, by its short name", "weft/policies/zoo/conditional-ppo.json"),
-    "conditional-graph": Views(
-        "graph net for any conditional graph and cluster", "weft/policies/zoo/conditional-graph.json"
-    ),
-    "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
-    "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
-    "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),
-    "workflows-oneshot": Entry(
-        "weft/policies/zoo/workflows-oneshot.json", "one-shot planner of workflows with transfers"
-    ),
-}
-"""Policies that ship: name to card, relative to the package's parent."""
 
 
 def policy_file(name: str) -> str | None:
