@@ -10,11 +10,14 @@ WeftError                 exit code 1
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk, a quota or the largest file allowed is full."""
 
 
 class WeftError(Exception):
@@ -118,9 +121,9 @@ def exit_code_of(work: Callable[[], None], *, go_on: str = "the same command goe
     except WeftError as error:
         line, code = str(error), error.exit_code
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in NO_ROOM:
             raise
-        line, code = f"{error.filename}: {error.strerror}", InputError.exit_code
+        line, code = f"{error.filename or 'a file cannot be written'}: {error.strerror}", InputError.exit_code
     except KeyboardInterrupt:
         line, code = f"interrupted; {go_on}", INTERRUPTED
     else:

@@ -27,7 +27,7 @@ from weft.cli import (
     stress,
     train,
 )
-from weft.errors import INTERRUPTED, WeftError
+from weft.errors import INTERRUPTED, NO_ROOM, InputError, WeftError
 from weft.plugins import named_by_user
 
 BUG = 70
@@ -106,13 +106,22 @@ def _common(
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     words, wanted = _parted(list(sys.argv[1:] if arguments is None else arguments))
+    if sys.stderr is None:  # closed: print would take stdout in its place
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+    if sys.stdout is None:
+        output.warn("weft: stdout: expected an open file, it is closed")
+        return InputError.exit_code
     _tolerate_narrow_encodings()
     try:
         code = _run(words or ["--help"], wanted)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader went away (weft ... | head): nothing left to say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        output.drop(sys.stdout)
         return 1
+    except OSError as error:
+        output.warn(f"weft: stdout: {error.strerror}")
+        output.drop(sys.stdout)
+        return InputError.exit_code
     return code
 
 
@@ -131,9 +140,11 @@ def _run(words: list[str], wanted: set[str]) -> int:
             code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except BrokenPipeError:
-        raise
+    except SystemExit as stop:  # completion ends so
+        code = stop.code
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None and _is_stdout_lost():
+            raise
         if "debug" in wanted or os.environ.get("WEFT_DEBUG", "") not in ("", "0"):
             import traceback
 
@@ -142,6 +153,24 @@ def _run(words: list[str], wanted: set[str]) -> int:
     if code == INTERRUPTED:
         _print_error({"code": "interrupted", "message": "interrupted"}, "interrupted", is_json)
     return code if isinstance(code, int) else 0
+
+
+def _is_stdout_lost() -> bool:
+    """Whether what was printed cannot be written: the reader went away, or there is no room."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _unnamed(error: OSError) -> str:
+    """What had no room, where the system does not say: weft names its own files, numba and stdout do not."""
+    import traceback
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    is_numba = any(str(frame.f_globals.get("__name__")).startswith("numba.") for frame in frames)
+    return "the cache of kernels (WEFT_CACHE moves it)" if is_numba else "stdout"
 
 
 def _report(error: Exception, is_json: bool) -> int:
@@ -154,11 +183,10 @@ def _report(error: Exception, is_json: bool) -> int:
         command = getattr(getattr(error, "ctx", None), "command_path", "weft")
         _print_error({"code": "bad-usage", "message": text}, f"{text} (see {command} --help)", is_json)
         return 2
-    if isinstance(error, OSError) and error.filename is not None:
-        reason = error.strerror or type(error).__name__
-        found = {"code": "bad-input", "message": reason, "file": str(error.filename)}
-        _print_error(found, f"{error.filename}: {reason}", is_json)
-        return 2
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in NO_ROOM):
+        reason, file = error.strerror or type(error).__name__, str(error.filename or _unnamed(error))
+        _print_error({"code": "bad-input", "message": reason, "file": file}, f"{file}: {reason}", is_json)
+        return InputError.exit_code
     if isinstance(error, MemoryError):
         _print_error({"code": "out-of-memory", "message": "out of memory"}, "out of memory", is_json)
         return BUG

@@ -20,6 +20,12 @@ To = Annotated[
     typer.Option("--to", metavar="FORMAT", help="wfformat, json, toml, dot or stg; default: by the suffix."),
 ]
 
+MeanWork = Annotated[str | None, typer.Option(metavar="TIME", help="Mean run time at speed 1: 5s, 20ms.")]
+MeanData = Annotated[str | None, typer.Option(metavar="SIZE", help="Mean data per edge, no --ccr: 10MB.")]
+Bandwidth = Annotated[
+    str | None, typer.Option(metavar="RATE", help="At which --ccr holds, without --cluster: 1GB/s.")
+]
+
 
 def generate(
     family: Annotated[
@@ -42,17 +48,11 @@ def generate(
     p_in: Annotated[float | None, typer.Option(help="Edge probability inside a community.")] = None,
     p_out: Annotated[float | None, typer.Option(help="Edge probability between communities.")] = None,
     cost: Annotated[str | None, typer.Option(help="Work: log-normal or uniform.")] = None,
-    mean_work: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Mean run time at speed 1: 5s, 20ms.")
-    ] = None,
+    mean_work: MeanWork = None,
     work_cv: Annotated[float | None, typer.Option(help="Coefficient of variation of the work.")] = None,
-    mean_data: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Mean data per edge, without --ccr: 10MB.")
-    ] = None,
+    mean_data: MeanData = None,
     data_cv: Annotated[float | None, typer.Option(help="Coefficient of variation of the data.")] = None,
-    bandwidth: Annotated[
-        str | None, typer.Option(metavar="RATE", help="At which --ccr holds, without --cluster: 1GB/s.")
-    ] = None,
+    bandwidth: Bandwidth = None,
     kinds: Annotated[str | None, typer.Option(help="Names of the task kinds, as in a,b,c.")] = None,
     kind_by: Annotated[str | None, typer.Option(help="Kinds drawn per task (random) or by level.")] = None,
     classes: Annotated[str | None, typer.Option(help="Device classes to give run times for.")] = None,
@@ -164,13 +164,12 @@ def init(
     from dataclasses import asdict
 
     from weft import doctor
+    from weft.io.sources import write_bytes
 
     found = doctor.machine()
-    try:
-        with out.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(doctor.cluster_text(found))
-    except FileExistsError:
-        raise InputError("the file is there already: --force replaces it", file=str(out)) from None
+    if out.exists() and not force:
+        raise InputError("the file is there already: --force replaces it", file=str(out))
+    write_bytes(doctor.cluster_text(found).encode(), out)
     if as_json:
         output.emit(output.document("init", None, {"out": str(out), "machine": asdict(found)}))
         return

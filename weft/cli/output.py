@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from weft.catalog import duration as duration
 from weft.errors import InputError
@@ -94,7 +95,16 @@ def note(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print on stderr what a person must see: an error, a fault, what was left out."""
-    print(text, file=sys.stderr, flush=True)
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:  # nobody can be told; the work goes on, and its exit code says how it ended
+        drop(sys.stderr)
+
+
+def drop(stream: TextIO) -> None:
+    """Send what is still to be written, also when the process ends, nowhere."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def is_animated() -> bool:

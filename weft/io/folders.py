@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from weft.errors import InputError, LockedError
+from weft.io.sources import writing
 
 LOCK = "lock"
 
@@ -42,8 +43,9 @@ def locked(folder: Path, doing: str) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise LockedError(f"process {holder} is {doing}", file=str(folder)) from None
-        file.seek(0)
-        file.truncate()
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        with writing(folder / LOCK):
+            file.seek(0)
+            file.truncate()
+            file.write(f"{os.getpid()}\n")
+            file.flush()
         yield

@@ -172,13 +172,20 @@ def write_bytes(data: bytes, path: str | Path) -> None:
 
     A link stays a link: the file it leads to is replaced. A device or pipe is written to as it is.
     """
-    try:
+    with writing(path):
         if _is_stream(path):
             with open(path, "wb") as handle:
                 handle.write(data)
         else:
             _replace_file(data, Path(os.path.realpath(path)))
             _LOG.info("wrote %s: %d bytes", path, len(data))
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """What goes wrong while this file is written is one line that names it: the system's often does not."""
+    try:
+        yield
     except (OSError, ValueError) as error:
         raise InputError(_write_reason(error), file=str(path)) from None
 

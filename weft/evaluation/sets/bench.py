@@ -14,7 +14,7 @@ from weft.errors import InputError
 from weft.evaluation.comparing import Around, Scheduler, name_of
 from weft.evaluation.sets.instances import Instance, Suite, suite
 from weft.evaluation.sweep.checking import fault_of
-from weft.io.sources import decode, read_bytes, write_bytes
+from weft.io.sources import decode, read_bytes, write_bytes, writing
 from weft.io.verb_documents import document, finite
 from weft.model.draws import CHECK, keyed_uniform
 from weft.model.schedule import Schedule
@@ -281,11 +281,8 @@ def _verdict(plan: Schedule, check: str, seed: int, index: int) -> bool | None:
 
 def append(path: Path, line: Mapping[str, object]) -> None:
     """Add one JSON line."""
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(finite(line), allow_nan=False) + "\n")
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(finite(line), allow_nan=False) + "\n")
 
 
 def resume(path: Path, settings: Settings) -> dict[str, Row]:

@@ -242,6 +242,8 @@ def _connected(name: str) -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(name)
     try:
         yield connection
+    except sqlite3.OperationalError as error:
+        raise InputError(f"cannot be read or written: {error}; rows kept so far stay", file=name) from None
     except sqlite3.DatabaseError as error:
         raise InputError(f"cannot be used as a sweep: {error}", file=name) from None
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from weft.errors import MissingExtra
+from weft.io.sources import writing
 
 Metric = float | int | str | None
 Row = Mapping[str, Metric]
@@ -42,7 +43,8 @@ class Metrics:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with writing(self._path):
+            self._file.close()
 
     def cut(self, size: int) -> bool:
         """Drop what lies beyond this many bytes; False if there are fewer."""
@@ -61,7 +63,9 @@ class Metrics:
 
     def append(self, update: int, row: Row) -> None:
         """Add the row of an update."""
-        self._file.write(f"{json.dumps({'update': update, **row}, allow_nan=False)}\n".encode())
+        line = json.dumps({"update": update, **row}, allow_nan=False)
+        with writing(self._path):
+            self._file.write(f"{line}\n".encode())
         if self._writer is not None:
             for name, value in row.items():
                 if isinstance(value, int | float):
@@ -70,6 +74,7 @@ class Metrics:
 
     def sync(self) -> int:
         """Make all rows durable; the size of the file."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with writing(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
         return self._file.tell()
