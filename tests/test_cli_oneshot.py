@@ -45,7 +45,10 @@ def test_schedule_takes_samples_or_effort(capsys: pytest.CaptureFixture[str]):
 
 def test_schedule_refuses_a_dispatcher_as_planner(capsys: pytest.CaptureFixture[str]):
     assert main(["schedule", *EXAMPLE, "-s", "ppo"]) == 2
-    assert "ppo is a dispatcher: it decides while jobs arrive and run, and makes no plan" in capsys.readouterr().err
+    assert (
+        "ppo is a dispatcher: it decides while jobs arrive and run, and makes no plan"
+        in capsys.readouterr().err
+    )
 
 
 def test_schedule_says_that_a_weights_file_is_not_there(capsys: pytest.CaptureFixture[str]):

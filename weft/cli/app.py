@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(words: list[str], is_debug: bool) -> int:
     is_json = "--json" in words
     try:
-        with named_by_user(words):
+        with named_by_user(words), output.warnings_as_notes():
             code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED

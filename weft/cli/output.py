@@ -6,13 +6,14 @@ import json
 import math
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from weft.catalog import duration as duration
-from weft.errors import InputError
+from weft.errors import InputError, UnknownKindWarning
 from weft.io.verb_documents import document as document
 from weft.io.verb_documents import finite as finite
 
@@ -61,6 +62,25 @@ def paint(text: str) -> None:
 def note(text: str) -> None:
     """Print progress or a hint, on stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Warnings of the library about what the user gave are notes, each said once."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show_one(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, UnknownKindWarning):
+                usual(message, category, *where, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                note(f"weft: {safe(message)}")
+
+        warnings.simplefilter("always", UnknownKindWarning)
+        warnings.showwarning = show_one
+        yield
 
 
 def next_command(command: str) -> None:

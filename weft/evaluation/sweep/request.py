@@ -12,12 +12,15 @@ from weft.evaluation.sweep import answers
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Progress, Sweep
 from weft.evaluation.sweep.training_seeds import expand
+from weft.io.clusters import is_builtin
+from weft.io.kind_names import warn_unknown_kinds
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
 from weft.kinds import PROBLEMS
 from weft.scenarios import Scenario
 from weft.scenarios.generators import DISPATCH
 from weft.scenarios.recipes import is_recipe
+from weft.scenarios.workflows import read_file
 from weft.schedulers.base import Decides
 
 Scheduler = comparing.Scheduler | Decides | type[Decides]
@@ -69,6 +72,7 @@ def evaluate(
         Called with the number of rows done and of all rows.
     """
     cells = dispatched_if_asked(cells_of(what, settings, cluster), schedulers)
+    _warn_unknown_kinds(cells[0])
     names, members = expand(_named(schedulers, workers) or cells[0].schedulers)
     count = _count(cells, split) if problems is None else problems
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
@@ -76,6 +80,12 @@ def evaluate(
     return answers.evaluate(
         sweep, baseline=baseline, out=out, workers=workers, progress=progress, members=members
     )
+
+
+def _warn_unknown_kinds(cell: Scenario) -> None:
+    """Warn where the cluster of files names kinds that no task of any file has."""
+    if cell.recipe.generator == "files" and not is_builtin(cell.recipe.cluster):
+        warn_unknown_kinds([read_file(cell, file) for file in cell.recipe.files], stacklevel=4)
 
 
 def _named(schedulers: Sequence[Scheduler], workers: int) -> tuple[str, ...]:
