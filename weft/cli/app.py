@@ -24,6 +24,7 @@ from weft.cli import (
     plan,
     questions,
     report,
+    show,
     stress,
     train,
 )
@@ -44,6 +45,7 @@ for verb in (
     plan.schedule,
     plan.compare,
     plan.validate,
+    show.show,
     explain.explain,
     explain.gantt,
     train.train,

@@ -107,7 +107,7 @@ def percent(value: float | None, sign: str = "") -> str:
 
 def size(num_bytes: float) -> str:
     """Bytes as a person says them; MB is 10^6."""
-    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if num_bytes >= scale:
             return f"{num_bytes / scale:.3g} {unit}"
     return f"{num_bytes:.0f} B"

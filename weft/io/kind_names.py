@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.errors import UnknownKindWarning
 from weft.io.clusters import builtin_cluster, is_builtin
-from weft.model.cluster import Cluster
+from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
 
@@ -60,18 +60,21 @@ def unknown_kinds(cluster: Cluster, graphs: Iterable[TaskGraph]) -> tuple[Unknow
 def warn_unknown_kinds(problems: Sequence[Problem], stacklevel: int = 3) -> None:
     """One warning per cluster that names kinds which no task of all the problems has."""
     graphs = {id(job.graph): job.graph for problem in problems for job in problem.jobs}
-    said: set[str] = set()
-    for problem in problems:
-        text = warning_text(problem.cluster, unknown_kinds(problem.cluster, graphs.values()))
-        if text not in ("", *said):
-            said.add(text)
-            warnings.warn(text, UnknownKindWarning, stacklevel=stacklevel)
+    said: list[tuple[DeviceClass, ...]] = []
+    for cluster in (problem.cluster for problem in problems):
+        if cluster.classes not in said:
+            said.append(cluster.classes)
+            warn_of(cluster, unknown_kinds(cluster, graphs.values()), stacklevel + 1)
+
+
+def warn_of(cluster: Cluster, found: Sequence[UnknownKind], stacklevel: int) -> None:
+    """Warn of these kinds of a cluster, if there are any."""
+    if found:
+        warnings.warn(warning_text(cluster, found), UnknownKindWarning, stacklevel=stacklevel)
 
 
 def warning_text(cluster: Cluster, found: Sequence[UnknownKind]) -> str:
-    """One line: all misspelt kinds, and a few of the others; empty where there are none."""
-    if not found:
-        return ""
+    """One line: all misspelt kinds, and a few of the others."""
     count = sum(one.meant is not None for one in found)
     shown = found[: max(count, MOST_NAMED)]
     more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
