@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from weft.evaluation.comparing import Comparison as Comparison
     from weft.evaluation.comparing import compare as compare
     from weft.evaluation.figures.charts import gantt as gantt
+    from weft.evaluation.questions.show import Shown as Shown
+    from weft.evaluation.questions.show import show as show
     from weft.evaluation.sets.bench import Bench as Bench
     from weft.evaluation.sets.bench import bench as bench
     from weft.evaluation.sweep.evaluation import Evaluation as Evaluation
@@ -52,6 +54,7 @@ _HOMES = {
     "weft.evaluation.sets.bench": "Bench bench",
     "weft.evaluation.figures.charts": "gantt",
     "weft.evaluation.comparing": "Comparison compare",
+    "weft.evaluation.questions.show": "Shown show",
     "weft.evaluation.sweep.evaluation": "Evaluation",
     "weft.evaluation.sweep.request": "evaluate",
     "weft.io.files": "read_cluster read_graph read_problem",

@@ -1,4 +1,4 @@
-"""The exceptions weft raises on purpose. Everything else is a bug.
+"""The exceptions weft raises on purpose, and its warning. Everything else is a bug.
 
 WeftError                 exit code 1
 ├── InputError            2   a file, field or argument is not what was expected
@@ -106,6 +106,10 @@ class LockedError(WeftError):
 
     code = "locked"
     exit_code = 4
+
+
+class UnknownKindWarning(UserWarning):
+    """A cluster gives run times or speeds for kinds that no task has."""
 
 
 def exit_code_of(work: Callable[[], None], *, go_on: str = "the same command goes on") -> int:

@@ -24,6 +24,7 @@ from weft.cli import (
     plan,
     questions,
     report,
+    show,
     stress,
     train,
 )
@@ -46,6 +47,7 @@ for verb in (
     plan.schedule,
     plan.compare,
     plan.validate,
+    show.show,
     explain.explain,
     explain.gantt,
     train.train,
@@ -136,7 +138,7 @@ def _run(words: list[str], wanted: set[str]) -> int:
     is_json = "--json" in words
     try:
         loudness = output.loudness(is_quiet="quiet" in wanted, is_verbose="verbose" in wanted)
-        with loudness, named_by_user(words):
+        with loudness, named_by_user(words), output.warnings_as_notes():
             code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED

@@ -7,13 +7,14 @@ import math
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from weft.catalog import duration as duration
-from weft.errors import InputError
+from weft.errors import InputError, UnknownKindWarning
 from weft.io.verb_documents import document as document
 from weft.io.verb_documents import finite as finite
 
@@ -112,6 +113,25 @@ def is_animated() -> bool:
     return sys.stderr.isatty() and not _is_quiet
 
 
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Warnings of the library about what the user gave are notes, each said once."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show_one(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, UnknownKindWarning):
+                usual(message, category, *where, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                warn(f"weft: {safe(message)}")
+
+        warnings.simplefilter("always", UnknownKindWarning)
+        warnings.showwarning = show_one
+        yield
+
+
 def next_command(command: str) -> None:
     """Name the command a person is likely to want next."""
     note(f"next: {command}")
@@ -136,7 +156,7 @@ def percent(value: float | None, sign: str = "") -> str:
 
 def size(num_bytes: float) -> str:
     """Bytes as a person says them; MB is 10^6."""
-    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if num_bytes >= scale:
             return f"{num_bytes / scale:.3g} {unit}"
     return f"{num_bytes:.0f} B"

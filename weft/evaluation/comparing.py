@@ -12,7 +12,8 @@ from typing import NamedTuple
 from weft import catalog
 from weft.errors import MissingExtra, UnsupportedError
 from weft.evaluation.sweep.checking import fault_of
-from weft.io.files import read_problem
+from weft.io.files import load_problem
+from weft.io.kind_names import warn_unknown_kinds
 from weft.io.verb_documents import document
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
@@ -137,6 +138,7 @@ def compare(
     names = _checked((schedulers,) if isinstance(schedulers, str) else schedulers)
     several = [problems] if isinstance(problems, Problem | str | Path) else problems
     loaded = [_loaded(one, cluster, ccr, copies, around) for one in several]
+    warn_unknown_kinds([problem for _, problem in loaded])
     asked = _Asked(names, seed, budget, effort, around)
     contests = tuple(_contest(file, problem, asked) for file, problem in loaded)
     return Comparison(contests, tuple(map(name_of, names)), seed)
@@ -172,7 +174,7 @@ def _loaded(
     if isinstance(source, Problem):
         return source.name, source
     with around(f"reading {source}"):
-        return str(source), read_problem(source, cluster, ccr=ccr, copies=copies)
+        return str(source), load_problem(source, cluster, ccr=ccr, copies=copies)
 
 
 def _contest(file: str, problem: Problem, asked: _Asked) -> Contest:

@@ -14,6 +14,7 @@ from weft.io import clusters, dot, native, problems, stg, wfformat
 from weft.io.clusters import builtin_clusters as builtin_clusters
 from weft.io.formats import Loaded, OwnFormat, find_format, own_formats
 from weft.io.json_files import dump_json
+from weft.io.kind_names import warn_unknown_kinds
 from weft.io.schedules import read_schedule as read_schedule
 from weft.io.schedules import schedule_document as schedule_document
 from weft.io.schedules import write_schedule as write_schedule
@@ -97,7 +98,24 @@ def read_problem(
         Coefficient of variation of the run times; 0 keeps what a problem file says.
     copies
         Whether tasks may run more than once; False overrides a problem file.
+
+    Warns (``UnknownKindWarning``) where the cluster names kinds that no task has.
     """
+    problem = load_problem(path, cluster, ccr=ccr, noise=noise, copies=copies, limit_bytes=limit_bytes)
+    warn_unknown_kinds([problem])
+    return problem
+
+
+def load_problem(
+    path: str | Path,
+    cluster: str | Path | Cluster | None = None,
+    *,
+    ccr: float | None = None,
+    noise: float = 0.0,
+    copies: bool = True,
+    limit_bytes: int | None = None,
+) -> Problem:
+    """The same without a warning, for one file of several that share a cluster."""
     loaded = load(path, limit_bytes=limit_bytes)
     machines = cluster if cluster is None or isinstance(cluster, Cluster) else read_cluster(cluster)
     with located(path):

@@ -198,7 +198,7 @@ class Problem:
     @cached_property
     def run_times(self) -> Floats:
         """Expected run time of every task on every class; infinity where it cannot run."""
-        table = np.concatenate([_run_times(job.graph, self.cluster) for job in self.jobs])
+        table = np.concatenate([run_times_on(job.graph, self.cluster) for job in self.jobs])
         _check_runnable(self, table)
         table.setflags(write=False)
         return table
@@ -313,8 +313,11 @@ def _eligible_row(job: Job, cluster: Cluster) -> Bools:
     return row
 
 
-def _run_times(graph: TaskGraph, cluster: Cluster) -> Floats:
-    """(num_tasks, num_classes): times per class, else times or speed per kind, else speed."""
+def run_times_on(graph: TaskGraph, cluster: Cluster) -> Floats:
+    """Run time of every task on every class, infinity where it cannot run; (num_tasks, num_classes).
+
+    The first that is given of: times per class, times per kind, speed per kind, speed.
+    """
     table = np.full((graph.num_tasks, cluster.num_classes), np.nan)
     column = {name: i for i, name in enumerate(graph.classes)}
     explicit = ~np.isnan(graph.times).all(axis=1) & np.isnan(graph.work)

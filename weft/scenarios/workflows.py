@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.errors import InputError
-from weft.io.files import read_cluster, read_problem
+from weft.io.files import load_problem, read_cluster
 from weft.io.simple_clusters import cluster_of
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster
@@ -93,7 +93,7 @@ def read_file(chosen: Scenario, file: str) -> Problem:
 def _read_file(chosen: Scenario, file: str, state: tuple[int, ...]) -> Problem:
     """Read once while the file's time and size stay the same: every seed of a stream asks for it."""
     recipe = chosen.recipe
-    return read_problem(
+    return load_problem(
         file,
         read_machines(recipe.cluster) if recipe.cluster else None,
         ccr=None if chosen.is_arriving else chosen.number("ccr") or None,  # of all jobs together

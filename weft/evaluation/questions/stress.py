@@ -29,7 +29,7 @@ from weft.evaluation.questions.adversary import (
     shrink,
 )
 from weft.evaluation.sweep.store import differences
-from weft.io.files import read_problem, write_problem
+from weft.io.files import load_problem, write_problem
 from weft.io.folders import claim, locked
 from weft.io.json_files import dump_json, parse_json
 from weft.io.sources import read_bytes, write_bytes
@@ -292,7 +292,7 @@ def _resume(search: Search, folder: Path) -> None:
     search.rounds, search.evaluations = (_count(record, key, path) for key in ("rounds", "evaluations"))
     for name in (WORST, SMALLEST):
         if (folder / name).exists():
-            search.measure(read_problem(folder / name))
+            search.measure(load_problem(folder / name))
 
 
 def _count(record: dict[str, object], key: str, path: Path) -> int:

@@ -12,6 +12,8 @@ from weft.evaluation.sweep import answers
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Progress, Sweep
 from weft.evaluation.sweep.training_seeds import expand
+from weft.io.clusters import is_builtin
+from weft.io.kind_names import warn_unknown_kinds
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
 from weft.kinds import PROBLEMS, TASKS, Kind
@@ -71,6 +73,7 @@ def evaluate(
     """
     schedulers = (schedulers,) if isinstance(schedulers, str) else schedulers
     cells = dispatched_if_asked(cells_of(what, settings, cluster), schedulers)
+    _warn_unknown_kinds(cells[0])
     names, members = expand(_named(schedulers, workers) or cells[0].schedulers)
     if out is not None:
         _refuse_unkept(schedulers)
@@ -83,6 +86,12 @@ def evaluate(
         )
     finally:  # objects are found by their names during the call alone
         plugins.forget(plugins.SCHEDULERS, [str(one.name) for one in schedulers if not isinstance(one, str)])
+
+
+def _warn_unknown_kinds(cell: Scenario) -> None:
+    """Warn where the cluster of files names kinds that no task of any file has."""
+    if cell.recipe.generator == "files" and not is_builtin(cell.recipe.cluster):
+        warn_unknown_kinds([read_file(cell, file) for file in cell.recipe.files], stacklevel=4)
 
 
 def _named(schedulers: Sequence[Scheduler], workers: int) -> tuple[str, ...]:
