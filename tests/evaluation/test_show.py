@@ -155,3 +155,11 @@ def test_plot_is_the_same_every_time(graph: TaskGraph, tmp_path: Path):
     for name in ("one.svg", "two.svg"):
         weft.show(graph, plot=tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def test_plot_takes_any_name_as_it_is(tmp_path: Path):
+    builder = GraphBuilder("$name")
+    builder.task("$a", 1.0, kind="_$kind")
+    builder.task("b", 1.0, kind="$\\frac$", after=["$a"])
+    weft.show(builder.build(), plot=tmp_path / "odd.svg")
+    assert (tmp_path / "odd.svg").stat().st_size > 0

@@ -49,12 +49,9 @@ def show(
     output.say(output.safe_lines(f"\n{found.picture(width or shutil.get_terminal_size((100, 24)).columns)}"))
     if plot is not None:
         output.note(f"wrote {plot}")
-    output.next_command(f"weft schedule {opt.again(file, cluster or _default(found), None, True, 0)}")
-
-
-def _default(found: Shown) -> str | None:
-    """A cluster to go on with, where the file names none."""
-    return None if found.fit is not None else "gpu-mix-8"
+    if found.fit is None or not found.fit.no_class:
+        machines = cluster if found.fit is not None else "gpu-mix-8"
+        output.next_command(f"weft schedule {opt.again(file, machines, None, True, 0)}")
 
 
 def _facts(found: Shown) -> Iterator[str]:

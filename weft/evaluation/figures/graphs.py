@@ -116,11 +116,12 @@ def draw(layers: Layers, path: str | Path, *, title: str) -> None:
         _draw_tasks(axes, layers, inches=0.8 * size[0] / max(wide, 1))
     else:
         _draw_levels(axes, layers)
-    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_title(title, loc="left", fontsize=10, parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(
-        handles=_legend(layers, is_small), loc="outside lower center", ncols=4, frameon=False, fontsize=8
-    )
+    handles = _legend(layers, is_small)
+    legend = figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
     save(figure, path)
 
 
@@ -135,7 +136,7 @@ def _legend(layers: Layers, is_small: bool) -> list[Any]:
     handles: list[Any] = []
     for k, name in enumerate(layers.kinds[:MOST_KINDS]):
         colour, hatch = _style(k)
-        handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=name))
+        handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=_plain(name)))
     if len(layers.kinds) > MOST_KINDS:
         handles.append(Patch(facecolor=REST, label=f"{len(layers.kinds) - MOST_KINDS} more kinds"))
     return (
@@ -143,6 +144,11 @@ def _legend(layers: Layers, is_small: bool) -> list[Any]:
         if is_small
         else handles
     )
+
+
+def _plain(name: str) -> str:
+    """The name as a legend takes it: one that begins with an underscore would be left out."""
+    return f" {name}" if name.startswith("_") else name
 
 
 def _draw_tasks(axes: Any, layers: Layers, inches: float) -> None:
@@ -172,9 +178,12 @@ def _draw_tasks(axes: Any, layers: Layers, inches: float) -> None:
 
 
 def _name(axes: Any, name: str, place: Floats, style: tuple[str, str], inches: float) -> None:
-    """The task's name in its box, if it fits."""
-    if 0.058 * len(name) > inches:
+    """The task's name in its box, without its middle where it is too long; none in a tiny box."""
+    room = int(inches / 0.075)
+    if room < 5:
         return
+    if len(name) > room:
+        name = f"{name[: room // 2]}…{name[-(room - room // 2 - 1) :]}"
     box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.9} if style[1] else None
     ink = "white" if style[0] in DARK and not style[1] else "black"
     axes.text(
@@ -209,10 +218,9 @@ def _sort(x: Floats, members: Ints, sources: Ints, targets: Ints) -> None:
 
 def _draw_levels(axes: Any, layers: Layers) -> None:
     """Tasks per level, stacked by kind; levels that share a row are averaged."""
-    rows = min(layers.depth, MOST_BANDS)
-    band = layers.level * rows // layers.depth
-    per_band = np.bincount(np.arange(layers.depth) * rows // layers.depth, minlength=rows)
-    edges = np.append(np.concatenate([[0], np.cumsum(per_band)[:-1]]), layers.depth) + 0.5
+    share = -(-layers.depth // MOST_BANDS)
+    band, edges = layers.level // share, np.append(np.arange(0, layers.depth, share), layers.depth) + 0.5
+    rows, per_band = len(edges) - 1, np.diff(edges)
     left = np.zeros(rows)
     kind = np.minimum(layers.kind, MOST_KINDS)
     for k in np.unique(kind).tolist():
@@ -224,6 +232,4 @@ def _draw_levels(axes: Any, layers: Layers) -> None:
         )
         left = right
     axes.set(xlim=(0, left.max() * 1.02), ylim=(edges[-1], edges[0]), ylabel="level")
-    axes.set_xlabel(
-        "tasks" if rows == layers.depth else f"tasks per level, mean over {layers.depth / rows:.3g} levels"
-    )
+    axes.set_xlabel("tasks" if share == 1 else f"tasks per level, mean over {share} levels")
