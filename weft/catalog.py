@@ -271,7 +271,7 @@ def schedule(
     """
     import logging
 
-    from weft.schedulers.base import Limit
+    from weft.schedulers.base import Limit, is_stopped
 
     _refuse_other(problem)
     chosen = planner(scheduler)
@@ -285,7 +285,7 @@ def schedule(
     plan = chosen.plan(problem, seed=seed, limit=limit)
     seconds = time.perf_counter() - started
     logging.getLogger(__name__).info("%s planned %s in %s", name, problem.name, duration(seconds))
-    is_repeatable = limit.is_repeatable and not getattr(chosen, "is_cut", False)
+    is_repeatable = limit.is_repeatable and not is_stopped() and not getattr(chosen, "is_cut", False)
     return Result(name, plan, seconds, seed, is_repeatable, getattr(chosen, "note", ""))
 
 

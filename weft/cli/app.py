@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 read fine but not valid (``validate``), 2 bad input, 3 inf
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import Annotated
@@ -142,8 +143,8 @@ def _run(words: list[str], wanted: set[str]) -> int:
             code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except SystemExit as stop:  # completion ends so
-        code = stop.code
+    except SystemExit as stop:  # completion ends so, and a verb that has said itself what happened
+        return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:
         if isinstance(error, OSError) and error.filename is None and _is_stdout_lost():
             raise
@@ -153,8 +154,19 @@ def _run(words: list[str], wanted: set[str]) -> int:
             traceback.print_exc()
         return _report(error, is_json)
     if code == INTERRUPTED:
-        _print_error({"code": "interrupted", "message": "interrupted"}, "interrupted", is_json)
+        line = f"interrupted{_go_on(words)}"
+        _print_error({"code": "interrupted", "message": line}, line, is_json)
     return code if isinstance(code, int) else 0
+
+
+def _go_on(words: list[str]) -> str:
+    """The command that resumes the work of this one, where it keeps what is done."""
+    verb = next((word for word in words if not word.startswith("-")), "")
+    is_kept = any(word.startswith(("--out", "-o")) for word in words)
+    if verb not in ("train", "stress") and not (verb in ("evaluate", "bench") and is_kept):
+        return ""
+    is_said = verb != "train" or "--resume" in words or any(word.startswith("--seeds") for word in words)
+    return f"; to go on: {shlex.join(['weft', *words, *([] if is_said else ['--resume'])])}"
 
 
 def _is_stdout_lost() -> bool:

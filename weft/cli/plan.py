@@ -13,6 +13,7 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
+from weft.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from weft.catalog import Result
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
 
+Noise = Annotated[
+    str | None,
+    typer.Option("--noise", metavar="CV", help="Replay the plan with run times that vary: 0.3 or 30%."),
+]
+Drawn = Annotated[Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG or SVG).")]
 NOT_VALID = 1
 """Exit code where a schedule breaks a rule."""
 
@@ -65,26 +71,25 @@ def schedule(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the schedule here (JSON).")
     ] = None,
-    gantt: Annotated[
-        Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG or SVG).")
-    ] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option("--noise", metavar="CV", help="Replay the plan with run times that vary: 0.3 or 30%."),
-    ] = None,
+    gantt: Drawn = None,
+    noise: Noise = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --noise.")] = 50,
     as_json: opt.Json = False,
 ) -> None:
     """Plan a workflow on a cluster and bound how good it is."""
     from weft.cli import questions
     from weft.io.files import write_schedule
+    from weft.schedulers.base import ended_by_interrupt, is_stopped
 
     seconds, spread_by = opt.parse_duration(budget), opt.parse_noise(noise)
     output.check_folder(out)
     output.check_folder(gantt)
     opt.check_chart(gantt, "--gantt")
     evaluations = opt.efforts(effort, samples)
-    result = make(load(file, cluster, ccr, copies), scheduler, seed, seconds, evaluations)
+    problem = load(file, cluster, ccr, copies)
+    with ended_by_interrupt(_tell_stopping):
+        result = make(problem, scheduler, seed, seconds, evaluations)
+        end = INTERRUPTED if is_stopped() else 0
     opt.say_unused(scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
     fault = first_fault(result.schedule)
     if out is not None:
@@ -98,21 +103,28 @@ def schedule(
         if spread is not None:
             questions.add_noise(document, spread)
         output.emit(document)
-        _refuse(fault)
+        _end(fault, end)
         return
-    output.say(summary(result, fault))
+    output.say(summary(result, fault, is_stopped=end == INTERRUPTED))
     if spread is not None:
         output.say(questions.noise_summary(result.schedule, spread))
     for path in (out, gantt):
         if path is not None:
             output.note(f"wrote {path}")
-    _refuse(fault)
+    _end(fault, end)
     output.next_command(f"weft compare {opt.again(file, cluster, ccr, copies, seed)}")
 
 
-def _refuse(fault: str | None) -> None:
+def _tell_stopping() -> None:
+    output.warn("weft: stopping with the best plan so far; Ctrl-C again stops at once")
+
+
+def _end(fault: str | None, code: int) -> None:
+    """End with an exit code where the plan is not valid, or was made before an interruption."""
     if fault is not None:
         raise typer.Exit(NOT_VALID)
+    if code:
+        raise SystemExit(code)  # the plan is the answer: not an error to be said
 
 
 def draw(
@@ -125,7 +137,7 @@ def draw(
         return gantt(plans, out, width=width, markup=is_coloured)
 
 
-def summary(result: Result, fault: str | None) -> str:
+def summary(result: Result, fault: str | None, is_stopped: bool = False) -> str:
     """A few lines a person reads first."""
     from weft import catalog
 
@@ -145,7 +157,8 @@ def summary(result: Result, fault: str | None) -> str:
     if result.note:
         rows.append(f"  note         {output.safe(result.note)}")
     if not result.is_repeatable:
-        rows.append("  note         the wall clock ended the search: not repeatable, see --effort")
+        ended = "Ctrl-C" if is_stopped else "the wall clock"
+        rows.append(f"  note         {ended} ended the search: not repeatable, see --effort")
     return "\n".join(rows)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from weft.errors import InputError
@@ -13,6 +17,35 @@ from weft.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from weft.schedulers.dispatchers.python_view import Device, DispatchView, ReadyTask
+
+
+_stop = threading.Event()
+
+
+def is_stopped() -> bool:
+    """Whether searches were asked to end with what they have."""
+    return _stop.is_set()
+
+
+@contextmanager
+def ended_by_interrupt(tell: Callable[[], None]) -> Iterator[None]:
+    """While this holds, Ctrl-C calls ``tell`` and ends searches with their best plan; again, it raises."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if _stop.is_set():
+            raise KeyboardInterrupt
+        _stop.set()
+        tell()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _stop.clear()
 
 
 @dataclass
@@ -41,7 +74,9 @@ class Limit:
         return self.budget is None
 
     def left(self) -> float:
-        """Seconds left; infinite without a budget."""
+        """Seconds left; infinite without a budget, none once searches are to end."""
+        if is_stopped():
+            return 0.0
         if self.budget is None:
             return float("inf")
         return self.budget - (time.perf_counter() - self.started)

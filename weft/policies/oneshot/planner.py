@@ -354,7 +354,7 @@ def _chunks(limit: Limit, count: int) -> Iterator[int]:
     """Sizes of the batches to draw after this many schedules."""
     if limit.is_repeatable:
         left = (limit.effort or SAMPLES) - count
-        while left > 0:
+        while left > 0 and limit.left() > 0:
             yield min(CHUNK, left)
             left -= CHUNK
         return

@@ -11,6 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise, permutations
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ import numpy as np
 from weft.errors import InfeasibleError, InputError, MissingExtra
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
+from weft.schedulers.base import is_stopped
 from weft.schedulers.exact.ticks import Answer, TickProblem, whole_units
 from weft.sim.arrays import SLOTS
 
@@ -307,7 +309,7 @@ class Program:
         solver = self.cp.CpSolver()
         for key, value in parameters.items():
             setattr(solver.parameters, key, value)
-        status = solver.solve(self.model, self.callback)
+        status = self._solved(solver)
         if status == self.cp.INFEASIBLE and self.ticked.has_deadlines:
             solver.parameters.cp_model_presolve = False  # a verdict that ends the run is asked for twice
             status = solver.solve(self.model)
@@ -317,6 +319,20 @@ class Program:
         self.spent = Spent(solver.wall_time, solver.response_proto.deterministic_time, is_decided)
         self.is_cut = not is_decided and self.spent.ticks < solver.parameters.max_deterministic_time
         return self._answer(solver, is_found=status in (self.cp.OPTIMAL, self.cp.FEASIBLE))
+
+    def _solved(self, solver: cp_model.CpSolver) -> cp_model.CpSolverStatus:
+        """Solve in another thread: this one sees Ctrl-C, which the solver would keep for itself for good."""
+        solver.parameters.catch_sigint_signal = False
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(solver.solve, self.model, self.callback)
+            try:
+                while wait([running], timeout=0.1).not_done:
+                    if is_stopped():
+                        solver.stop_search()
+            except KeyboardInterrupt:
+                solver.stop_search()
+                raise
+        return running.result()
 
     def _answer(self, solver: cp_model.CpSolver, is_found: bool) -> Answer | None:
         """What was found, else the hint where at least a bound was; None without either."""

@@ -131,7 +131,7 @@ class _Runs:
         """Whether the limit is reached or nothing is left to gain."""
         if self.is_optimal or not self.walk.values[BEST] > self.bound:
             return True
-        return self.limit.left() <= 0 if self.most is None else self.spent >= self.most
+        return self.limit.left() <= 0 or (self.most is not None and self.spent >= self.most)
 
     def judged(self, order: Ints) -> _Elite:
         """The left-shifted schedule of an order; the walk stands there."""
