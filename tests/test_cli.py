@@ -281,10 +281,10 @@ def test_generate_repeats_for_the_same_seed(weft: Weft, tmp_path: Path) -> None:
 
 
 def test_generate_reaches_the_ccr_on_a_cluster(weft: Weft, tmp_path: Path) -> None:
-    from weft.io.files import read_problem
+    from weft.io.files import load_problem
 
     weft("generate", "layered", "-n", "40", "--ccr", "2.5", "--cluster", CLUSTER, "-o", "g.json")
-    assert read_problem(tmp_path / "g.json", CLUSTER).ccr == pytest.approx(2.5)
+    assert load_problem(tmp_path / "g.json", CLUSTER).ccr == pytest.approx(2.5)
 
 
 @pytest.mark.parametrize("name", ["p.dot", "p.toml", "p.stg", "p.json"])
@@ -398,7 +398,7 @@ def test_readme_shell_line_runs(beside_examples: Weft, tmp_path: Path) -> None:
     assert (tmp_path / "gantt.png").exists()
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_start_page_shows_what_its_commands_print(beside_examples: Weft, number: int) -> None:
     command = _blocks("sh", "docs/start.md")[1:][number]
     shown = _blocks("text", "docs/start.md")[number]
