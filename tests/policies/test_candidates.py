@@ -110,7 +110,7 @@ def test_session_restored_goes_on_as_if_never_stopped(saved: str, problem: Probl
 
 
 def test_policy_of_queues_is_refused_on_tasks():
-    with pytest.raises(InputError, match=r"conditional-ppo acts on queues by kind .*, not on single tasks"):
+    with pytest.raises(InputError, match=r"ppo acts on queues by kind .*, not on single tasks"):
         catalog.task_dispatcher("ppo")
 
 
