@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from command_line import Ran, Weft
+
+from weft.cli import main
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.problem import Problem
+
+
+@pytest.fixture
+def weft(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Weft:
+    """Runs one command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_DEBUG", raising=False)
+
+    def run(*words: str) -> Ran:
+        code = main(list(words))
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
 
 
 @pytest.fixture

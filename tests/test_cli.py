@@ -11,47 +11,19 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 import pytest
+from command_line import Weft
 
 from weft import doctor
 from weft.catalog import PLANNERS
-from weft.cli import main, output
+from weft.cli import output
 from weft.cli.options import parse_duration, split_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = str(ROOT / "examples" / "pipeline.json")
 CLUSTER = str(ROOT / "examples" / "cluster.toml")
 ON_CLUSTER = (PIPELINE, "--cluster", CLUSTER)
-
-
-class Ran(NamedTuple):
-    """What one command line did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        return json.loads(self.out, parse_constant=pytest.fail)
-
-
-class Weft(Protocol):
-    def __call__(self, *words: str) -> Ran: ...
-
-
-@pytest.fixture
-def weft(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Weft:
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> Ran:
-        code = main(list(words))
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
 
 
 @pytest.fixture

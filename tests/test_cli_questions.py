@@ -5,46 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 import pytest
+from command_line import Weft
 
-from weft.cli import main
 from weft.evaluation.sets import bench as benching
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = str(ROOT / "examples" / "pipeline.json")
 ON_GPUS = (PIPELINE, "--cluster", "gpu-mix-8")
 TWO = ("bench", "taillard", "--scheduler", "heft", "--instances", "ta01,ta11")
-
-
-class Ran(NamedTuple):
-    """What one command line did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        return json.loads(self.out, parse_constant=pytest.fail)
-
-
-class Weft(Protocol):
-    def __call__(self, *words: str) -> Ran: ...
-
-
-@pytest.fixture
-def weft(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Weft:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WEFT_DEBUG", raising=False)
-
-    def run(*words: str) -> Ran:
-        code = main(list(words))
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
 
 
 # -- whatif -----------------------------------------------------------------------------------------

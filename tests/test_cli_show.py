@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 import pytest
-
-from weft.cli import main
+from command_line import Weft
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = str(ROOT / "examples" / "pipeline.json")
 MINE = str(ROOT / "examples" / "cluster.toml")
-
-
-class Ran(NamedTuple):
-    """What one command line did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        return json.loads(self.out, parse_constant=pytest.fail)
-
-
-class Weft(Protocol):
-    def __call__(self, *words: str) -> Ran: ...
-
-
-@pytest.fixture
-def weft(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Weft:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WEFT_DEBUG", raising=False)
-
-    def run(*words: str) -> Ran:
-        code = main(list(words))
-        return Ran(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

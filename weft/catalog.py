@@ -152,7 +152,7 @@ def _task_scheduler(name: str | Any) -> Any:
         return _resolved(DISPATCHERS[name].tasks)
     if is_policy(name):
         return _resolved("weft.policies.candidates.dispatcher:load_dispatcher")(policy_file(name) or name)
-    other = None if kinds_of(name) or is_policy(name) else _outside(name)
+    other = None if kinds_of(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
 
 

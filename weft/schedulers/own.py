@@ -100,8 +100,8 @@ class OwnDispatcher:
         return Decider(inner, self._title, problem, seed)
 
 
-class Decides(Protocol):
-    """Decides in a state of the task view with one environment."""
+class StateDecider(Protocol):
+    """StateDecider in a state of the task view with one environment."""
 
     title: str
     """What it is called in messages."""
@@ -183,7 +183,7 @@ class Run:
         self.s = new_task_state(self.w, extra_rows(self.moves, problem))
         self.never = np.full(len(self.s.row_task), np.inf)  # (max_rows,) nothing counts as late
 
-    def play(self, decider: Decides) -> Schedule:
+    def play(self, decider: StateDecider) -> Schedule:
         """From the first job to the end."""
         for move in self.moves:
             self._play_until(decider, move.time)
@@ -196,7 +196,7 @@ class Run:
             refuse_unfinished(self.problem, self.s, 0)
         return schedule_of(self.problem, self.realisation, self.w, self.s)
 
-    def _play_until(self, decider: Decides, until: float) -> None:
+    def _play_until(self, decider: StateDecider, until: float) -> None:
         """Decide if a decision is due now, then carry out events and decisions up to a time, this included."""
         decider.decide(self.w, self.f, self.s)
         while (time := self._next_time()) <= until and time < np.inf and not self.s.overflow[ENV]:
@@ -214,7 +214,7 @@ class Run:
             times.append(float(w.job_release[w.job_order[at]]))
         return min(times)
 
-    def _refuse_waiting(self, decider: Decides) -> None:
+    def _refuse_waiting(self, decider: StateDecider) -> None:
         """A dispatcher that starts nothing while nothing runs would wait forever."""
         if self.s.num_ready[ENV] > 0 and decider.can_start(self.w, self.f, self.s):
             raise InputError(

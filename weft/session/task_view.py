@@ -18,7 +18,7 @@ from weft.model.problem import Job, Problem
 from weft.policies.candidates.dispatcher import CandidateDecider, CandidateDispatcher
 from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans, can_join
 from weft.schedulers.dispatchers.tasks import Place, RuleDispatcher
-from weft.schedulers.own import Decider, Decides, OwnDispatcher
+from weft.schedulers.own import Decider, OwnDispatcher, StateDecider
 from weft.session.json_arrays import arrayed, fingerprint, plain
 from weft.session.live_snapshots import restore_tasks, stored_tasks
 from weft.session.messages import Name
@@ -62,7 +62,7 @@ class TaskView:
         self._row: dict[int, int] = {}  # item to row, of all that runs
         self._is_outdated = False
         self._num_started = 0
-        self._decider: Decides | None = None
+        self._decider: StateDecider | None = None
         self._lay_out(has_jobs=has_jobs)
         self._fingerprint = fingerprint(self._w)
 

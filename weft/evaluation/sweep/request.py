@@ -17,6 +17,7 @@ from weft.io.kind_names import warn_unknown_kinds
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
 from weft.kinds import PROBLEMS, TASKS, Kind
+from weft.policies.checkpoint import points_at_candidates
 from weft.scenarios import Scenario
 from weft.scenarios.generators import AUTO, DISPATCH, Makes
 from weft.scenarios.recipes import is_recipe
@@ -168,7 +169,8 @@ def dispatched_if_asked(cells: Sequence[Scenario], schedulers: Sequence[Schedule
 def _acts(scheduler: Scheduler) -> tuple[Kind, ...]:
     """Where a scheduler acts; nothing where that is not known yet."""
     if isinstance(scheduler, str):
-        return catalog.kinds_of(scheduler)
+        is_trained = catalog.is_policy(scheduler) and scheduler not in catalog.POLICIES
+        return (TASKS,) if is_trained and points_at_candidates(scheduler) else catalog.kinds_of(scheduler)
     return (PROBLEMS,) if hasattr(scheduler, "plan") else (TASKS,)
 
 
