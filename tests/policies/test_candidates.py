@@ -11,7 +11,11 @@ import torch
 
 from weft import Session, catalog
 from weft.errors import InputError
+from weft.evaluation.sweep.request import evaluate
 from weft.evaluation.worlds.tasks import drive_tasks
+from weft.io.files import write_graph
+from weft.kinds import TASKS
+from weft.model.generate import generate
 from weft.model.problem import Problem, realise
 from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.candidates.dispatcher import CandidateDispatcher, load_dispatcher
@@ -95,6 +99,21 @@ def test_saved_policy_decides_the_same_in_simulator_and_session(
     for one in (found, driven):
         assert one.start.tolist() == wanted.start.tolist()
         assert one.device.tolist() == wanted.device.tolist()
+
+
+def test_files_are_dispatched_by_a_saved_policy(saved: str, tmp_path: Path):
+    write_graph(generate("layered", 8, seed=1), tmp_path / "one.json")
+    found = evaluate([tmp_path / "one.json"], [saved], cluster="gpu-mix-8", check="all")
+    assert found.kind is TASKS and found.rows[0].valid
+
+
+def test_session_decides_the_same_whenever_it_learns_of_graphs(saved: str, problem: Problem):
+    known, other = Session(problem, saved), Session(problem.cluster, saved)
+    for job in problem.jobs:
+        known.arrived(job.name, job.release)
+        other.arrived(job.name, job.release, graph=job.graph)
+        first, second = known.decide(job.release), other.decide(job.release)
+        assert first.starts == second.starts
 
 
 def test_session_restored_goes_on_as_if_never_stopped(saved: str, problem: Problem):
