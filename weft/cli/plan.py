@@ -17,7 +17,7 @@ from weft.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from weft.catalog import Result
-    from weft.evaluation.comparing import Contest
+    from weft.evaluation.comparing import Comparison, Contest
     from weft.evaluation.figures.charts import Gantt
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
@@ -223,6 +223,8 @@ def compare(
     else:
         for contest in found.contests:
             _show_contest(contest)
+        if len(found.contests) > 1:
+            _show_standings(found)
         best = found.contests[0].best
         question = opt.again(files[0], cluster, ccr, copies, seed)
         winner = shlex.quote(best.scheduler if best else "heft")
@@ -255,6 +257,29 @@ def _show_contest(contest: Contest) -> None:
         output.say(f"* shortest; bound {output.number(bound.lower_bound)} {unit} by {bound.bound_by}")
     for entry in contest.skipped:
         output.say(f"  {entry.scheduler} left out: {output.safe(entry.reason)}")
+
+
+def _show_standings(found: Comparison) -> None:
+    """One table over all files: who wins how often, and how far behind each is."""
+    total = len(found.contests)
+    numeric = ("files", "shortest on", "times the shortest", "at worst", "planned in")
+    table = output.table(["", "scheduler", *numeric], numeric, f"all {total} files")
+    for k, one in enumerate(found.standings):
+        table.add_row(
+            "" if k else "*",
+            output.safe(one.scheduler),
+            str(one.problems),
+            str(one.wins),
+            output.number(one.mean_ratio, 4),
+            output.number(one.worst_ratio, 4),
+            output.duration(one.seconds),
+            style=None if k else "bold",
+        )
+    output.say("")
+    output.show(table)
+    output.say(
+        "* shortest on average (geometric mean over the files planned, of the ratio to the shortest plan)"
+    )
 
 
 def _compare_command(
