@@ -79,7 +79,7 @@ def test_stress_interrupted_keeps_the_best_so_far(
 
 WRONG = [
     (("--worse", "fifo"), "worse: fifo is a dispatcher"),
-    (("--budget", "soon"), "expected a time such as 2s"),
+    (("--budget", "soon"), "expected a time such as '5 min'"),
     (("--budget", "2s"), "give a budget or an effort, not both"),
     (("--tasks", "1"), "tasks: expected at least 3 tasks, got 1"),
     (("--out", "no/such"), "no/such: cannot be written: no such folder"),
