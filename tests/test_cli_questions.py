@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -163,41 +162,6 @@ def test_bench_of_a_wrong_planner_is_not_valid(weft: Weft, monkeypatch: pytest.M
     ran = weft(*TWO)
     assert ran.code == 1
     assert "NOT VALID: ta01, ta11" in ran.out
-
-
-@pytest.fixture
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Presses Ctrl-C at the second instance; returns which were measured."""
-    measured: list[str] = []
-    real = benching._measure  # noqa: SLF001
-
-    def measure(suite, instance, *rest):
-        if len(measured) == 1:
-            measured.append("Ctrl-C")
-            raise KeyboardInterrupt
-        measured.append(instance.name)
-        return real(suite, instance, *rest)
-
-    monkeypatch.setattr(benching, "_measure", measure)
-    return lambda: measured
-
-
-def test_bench_interrupted_shows_what_is_done(weft: Weft, interrupted: Callable[[], list[str]]) -> None:
-    ran = weft(*TWO)
-    assert ran.code == 130
-    assert ran.out == ""
-    assert "ta01" in ran.err
-    assert "interrupted after 1 of 2 instances" in ran.err
-
-
-def test_bench_continues_a_record(weft: Weft, interrupted: Callable[[], list[str]], tmp_path: Path) -> None:
-    assert weft(*TWO, "--out", "rows.jsonl").code == 130
-    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
-    found = weft(*TWO, "--out", "rows.jsonl", "--json").json
-    assert interrupted() == ["ta01", "Ctrl-C", "ta11"]
-    assert [row["instance"] for row in found["rows"]] == ["ta01", "ta11"]
-    again = weft(*TWO, "--out", "rows.jsonl", "--json").json
-    assert again == found
 
 
 def test_bench_record_drops_a_line_cut_off(weft: Weft, tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,53 +61,37 @@ def bench(
     output.check_folder(out)
     only: dict[str, Any] = {"instances": opt.split_names(instances), "groups": opt.split_names(groups)}
     limit: dict[str, Any] = {"budget": opt.parse_duration(budget), "effort": opt.efforts(effort, samples)}
-    found = _watched(partial(run, name, scheduler, data=data, seed=seed, check=check, **only, **limit), out)
+    watch = _Watch()
+    with output.until_interrupt("the instances so far") as stop, opt.named("check", "instances", "groups"):
+        how: dict[str, Any] = {"out": out, "on_look": watch, "around": output.progress}
+        found = run(name, scheduler, data=data, seed=seed, check=check, **only, **limit, **how)
+    if not found.rows and stop.is_asked:
+        raise KeyboardInterrupt
     opt.say_unused(found.settings.scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
     if as_json:
-        output.emit(found.to_dict())
+        output.emit(found.to_dict() | stop.fields)
     else:
         _show(found)
+    if stop.is_asked:
+        raise output.Interrupted(f"{len(found.rows)} of {watch.num_instances} instances")
+    if not as_json:
         output.next_command("weft schedulers")
     if any(row.valid is False for row in found.rows):
         raise typer.Exit(NOT_VALID)
 
 
-def _watched(measure: Callable[..., Bench], out: Path | None) -> Bench:
-    watch = _Watch()
-    try:
-        with opt.named("check", "instances", "groups"):
-            return measure(out=out, on_look=watch, around=output.progress)
-    except KeyboardInterrupt:
-        watch.show(out)
-        raise
-
-
 class _Watch:
-    """Says now and then how far it is; when interrupted, what there is goes to stderr."""
+    """Says now and then how far it is."""
 
     def __init__(self) -> None:
         self._pace = Pace()
-        self._last: Looked | None = None
+        self.num_instances = 0
 
     def __call__(self, looked: Looked) -> None:
-        self._last = looked
+        self.num_instances = looked.num_instances
         if self._pace.is_due():
             where = f"{looked.num_looked} of {looked.num_instances} instances looked at"
             output.note(f"weft: {where}, now {output.safe(looked.now)} ...")
-
-    def show(self, out: Path | None) -> None:
-        """What was done before an interruption."""
-        from rich.console import Console
-
-        if self._last is None:
-            return
-        found = self._last.done
-        screen = Console(stderr=True, width=None if sys.stderr.isatty() else 120, markup=False, emoji=False)
-        for table in _tables(found):
-            screen.print(table)
-        more = "" if out is None else f"; the same command with --out {out} continues"
-        total = self._last.num_instances
-        output.warn(f"weft: interrupted after {len(found.rows)} of {total} instances{more}")
 
 
 def _show(found: Bench) -> None:

@@ -17,7 +17,7 @@ from weft.io.kind_names import warn_unknown_kinds
 from weft.io.verb_documents import document
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
-from weft.schedulers.base import Plans
+from weft.schedulers.base import Plans, is_stopped, until_stopped
 
 REFERENCE = "heft"
 
@@ -171,7 +171,7 @@ def compare(
     loaded = [_loaded(one, cluster, ccr, copies, around) for one in several]
     warn_unknown_kinds([problem for _, problem in loaded])
     asked = _Asked(names, seed, budget, effort, around)
-    contests = tuple(_contest(file, problem, asked) for file, problem in loaded)
+    contests = tuple(_contest(file, problem, asked) for file, problem in until_stopped(loaded))
     return Comparison(contests, tuple(map(name_of, names)), seed)
 
 
@@ -212,6 +212,9 @@ def _contest(file: str, problem: Problem, asked: _Asked) -> Contest:
     rows: list[Row] = []
     skipped: list[Skipped] = []
     for scheduler in asked.schedulers:
+        if is_stopped():
+            skipped.append(Skipped(file, name_of(scheduler), "interrupted before it planned"))
+            continue
         try:
             rows.append(_row(file, problem, scheduler, asked))
         except (UnsupportedError, MissingExtra) as error:

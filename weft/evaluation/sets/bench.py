@@ -19,6 +19,7 @@ from weft.io.verb_documents import document, finite
 from weft.model.draws import CHECK, keyed_uniform
 from weft.model.schedule import Schedule
 from weft.scenarios.settings import did_you_mean
+from weft.schedulers.base import is_stopped
 
 SMALL = 5_000
 """Schedules of up to this many placements are all validated, of larger ones a sample."""
@@ -225,6 +226,8 @@ def _run(asked: _Asked, done: Mapping[str, Row], look: Callable[[int, str], None
     suite, groups = asked.suite, asked.groups
     seen = dict.fromkeys(groups, 0)
     for k, name in enumerate(suite.names):
+        if is_stopped():
+            return
         look(k, name)
         row = done.get(name)
         if row is None:
@@ -234,6 +237,8 @@ def _run(asked: _Asked, done: Mapping[str, Row], look: Callable[[int, str], None
                 continue
             with asked.around(f"{name} ({k + 1} of {len(suite)}) with {asked.settings.scheduler}"):
                 row = _measure(suite, instance, asked, k)
+            if is_stopped() and catalog.is_limited(asked.settings.scheduler):
+                return  # a search cut short is not what was asked for
         elif groups and row.group not in groups:
             continue
         seen[row.group] = seen.get(row.group, 0) + 1
