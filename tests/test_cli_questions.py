@@ -9,6 +9,7 @@ import pytest
 from command_line import Weft
 
 from weft.evaluation.sets import bench as benching
+from weft.evaluation.sets.instances import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = str(ROOT / "examples" / "pipeline.json")
@@ -196,11 +197,23 @@ def test_bench_leaves_a_foreign_record_alone(weft: Weft, tmp_path: Path, text: s
     assert message in ran.err
 
 
-def test_bench_default_scheduler_is_one_there_is() -> None:
+def test_bench_shows_the_best_planner_beside_the_rule(weft: Weft) -> None:
+    two = ("bench", "taillard", "--instances", "ta01,ta11")
+    ran = weft(*two)
+    assert "taillard, oneshot+search beside mwkr" in ran.out
+    assert "the rule mwkr: 2" in ran.out
+    found = weft(*two, "--json").json
+    assert (found["scheduler"], found["rule"]["scheduler"]) == ("oneshot+search", "mwkr")
+    assert found["mean_gap_percent"] < 5 < 15 < found["rule"]["mean_gap_percent"]
+    by_rule = weft(*two, "--scheduler", "mwkr", "--json").json
+    assert [row["makespan"] for row in by_rule["rows"]] == [row["makespan"] for row in found["rule"]["rows"]]
+    assert "rule" not in by_rule
+
+
+def test_bench_rules_are_ones_there_are() -> None:
     from weft.catalog import PLANNERS
 
-    assert benching.default_scheduler("taillard") in PLANNERS
-    assert benching.default_scheduler("tpch") in PLANNERS
+    assert {benching.rule_of(name) for name in NAMES} == {"mwkr", "cp-wait", "cp"} <= set(PLANNERS)
 
 
 # -- schedule --noise -------------------------------------------------------------------------------

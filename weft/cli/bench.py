@@ -29,7 +29,9 @@ def bench(
     ],
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", "-s", metavar="NAME", help="Default: a simple rule for this set."),
+        typer.Option(
+            "--scheduler", "-s", metavar="NAME", help="Default: the best one measured, and a rule beside it."
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="Folder with the files of the set.")
@@ -102,6 +104,9 @@ def _show(found: Bench) -> None:
         f"{output.count(len(found.rows), 'instance')}, on average {mean} above the {found.gap_to}, "
         f"planned in {output.duration(found.seconds)}; {output.count(found.num_checked, 'schedule')} checked"
     )
+    if found.rule is not None:
+        mean, seconds = output.percent(found.rule.mean_gap_percent), output.duration(found.rule.seconds)
+        output.say(f"the rule {found.rule.settings.scheduler}: {mean} above, planned in {seconds}")
     bad = [row.instance for row in found.rows if row.valid is False]
     if bad:
         output.say(f"NOT VALID: {output.safe(', '.join(bad))}")
@@ -116,23 +121,35 @@ def _tables(found: Bench) -> Iterator[Table]:
     from weft.evaluation.sets.bench import BEST_KNOWN, LOWER_BOUND, mean_gap
 
     above = f"above {found.gap_to}"
-    title = output.safe(f"{found.settings.bench}, {found.settings.scheduler}")
+    rule = () if found.rule is None else (found.rule.settings.scheduler,)
+    beside = {row.instance: row for row in found.rule.rows} if found.rule is not None else {}
+    title = output.safe(f"{found.settings.bench}, {' beside '.join((found.settings.scheduler, *rule))}")
     if len(found.rows) <= FEW:
-        numeric = ("makespan", BEST_KNOWN, LOWER_BOUND, above)
+        numeric = ("makespan", BEST_KNOWN, LOWER_BOUND, above, *rule)
         table = output.table(["instance", "group", *numeric], numeric, title)
         for row in found.rows:
             known = [output.number(value) for value in (row.makespan, row.best_known, row.lower_bound)]
             table.add_row(
-                output.safe(row.instance), output.safe(row.group), *known, output.percent(row.gap_percent)
+                output.safe(row.instance),
+                output.safe(row.group),
+                *known,
+                output.percent(row.gap_percent),
+                *(output.percent(beside[row.instance].gap_percent) for _ in rule),
             )
         yield table
     if len(found.groups) > 1:
-        numeric = ("instances", above, "worst", "planned in")
+        numeric = ("instances", above, "worst", "planned in", *rule)
         table = output.table(["group", *numeric], numeric, title)
         for name, members in found.groups.items():
             worst = output.percent(max(row.gap_percent for row in members))
             spent = output.duration(sum(row.seconds for row in members))
+            by_rule = mean_gap([beside[row.instance] for row in members]) if rule else None
             table.add_row(
-                output.safe(name), str(len(members)), output.percent(mean_gap(members)), worst, spent
+                output.safe(name),
+                str(len(members)),
+                output.percent(mean_gap(members)),
+                worst,
+                spent,
+                *(output.percent(by_rule) for _ in rule),
             )
         yield table
