@@ -298,7 +298,7 @@ def _compare_command(
     words = ["weft", "compare", *map(str, files), "--schedulers", ",".join(names)]
     words += ["--budget", budget] if budget is not None else []
     words += ["--effort", str(effort)] if effort is not None else []
-    return " ".join(part for part in (shlex.join(words), question, "--json") if part)
+    return output.in_full(" ".join(part for part in (shlex.join(words), question, "--json") if part))
 
 
 def validate(

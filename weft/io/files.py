@@ -57,10 +57,14 @@ def read_graph(path: str | Path, *, limit_bytes: int | None = None) -> TaskGraph
     loaded = load(path, limit_bytes=limit_bytes)
     if loaded.graph is not None:
         return loaded.graph
-    if loaded.problem is None:
+    found = loaded.problem or loaded.posed
+    if found is None:
         raise InputError("expected a task graph, got a cluster", file=str(path))
-    with located(path, "jobs"):
-        return loaded.problem.graph
+    if len(found.jobs) != 1:
+        raise InputError(
+            f"expected a problem with one job, got {len(found.jobs)}", file=str(path), field="jobs"
+        )
+    return found.jobs[0].graph
 
 
 def read_cluster(name: str | Path) -> Cluster:
@@ -130,7 +134,7 @@ def load_problem(
 def _joined(loaded: Loaded, machines: Cluster | None, path: str | Path) -> Problem:
     if loaded.problem is not None:
         return loaded.problem if machines is None else loaded.problem.replaced(cluster=machines)
-    if loaded.graph is None:
+    if loaded.graph is None and loaded.posed is None:
         raise InputError("expected a workflow or a problem, got a cluster", file=str(path))
     machines = machines or loaded.cluster
     if machines is None:
@@ -139,6 +143,9 @@ def _joined(loaded: Loaded, machines: Cluster | None, path: str | Path) -> Probl
             f"the file names no machines: give a cluster file or a built-in cluster ({names})",
             field="cluster",
         )
+    if loaded.posed is not None:
+        return loaded.posed.on(machines)
+    assert loaded.graph is not None
     return Problem(loaded.graph, machines, Objective())
 
 

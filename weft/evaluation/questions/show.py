@@ -136,6 +136,8 @@ def _loaded(source: Problem | TaskGraph | str | Path) -> tuple[str, tuple[Job, .
     """Name, jobs and machines of what is to be shown."""
     if isinstance(source, str | Path):
         loaded = files.load(source)
+        if loaded.posed is not None:
+            return loaded.posed.name, loaded.posed.jobs, None
         found = loaded.problem or loaded.graph
         if found is None:
             raise InputError("expected a workflow or a problem, got a cluster", file=str(source))
