@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.errors import InputError
+from weft.errors import InputError, expect, expect_each
 from weft.evaluation import report as reports
 from weft.evaluation.comparing import Around
 from weft.io.verb_documents import document
@@ -72,12 +72,16 @@ def report(
     on_notice, around
         Called with lines a person should see; with words for what takes long, to be open meanwhile.
     """
+    expect(out, (str, Path), "a path that ends in .html or .md", "out")
+    several = [sources] if isinstance(sources, str | Path) else sources
+    expect_each(several, (str, Path), "folders or files to report on", "sources")
+    if not several:
+        raise InputError("expected folders or files to report on, got none", field="sources")
     path = Path(out)
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"expected a path that ends in .html or .md, got {str(out)!r}", field="out")
     chosen = reports.Options(title, baseline, subject, instance, charts, claims, command)
     with around("reading"):
-        several = [sources] if isinstance(sources, str | Path) else sources
         found = reports.gather(several, baseline, _recipe_of)
     _check_subject(subject, [name for swept in found.sweeps for name in swept.schedulers])
     with around(f"writing {out}"):

@@ -69,7 +69,7 @@ def bench(
         found = run(name, scheduler, data=data, seed=seed, check=check, **only, **limit, **how)
     if not found.rows and stop.is_asked:
         raise KeyboardInterrupt
-    opt.say_unused(found.settings.scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
+    opt.say_unused([found.settings.scheduler], {"--samples": samples, "--effort": effort, "--budget": budget})
     if as_json:
         output.emit(found.to_dict() | stop.fields)
     else:

@@ -33,7 +33,7 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
         _say_who_broke(found)
     samples = _samples(found)
     if len(found.units) < 2 and len(found.sound) > 1:
-        output.say(f"one of the {samples} says nothing about others: no verdicts (--{samples} N)")
+        output.say(f"one of the {samples} says nothing about others: no verdicts ({_more(found)})")
     if found.claims:
         output.say("what the rows say, paired by seed:")
     for one in found.claims:
@@ -49,6 +49,12 @@ def _samples(found: Evaluation) -> str:
     return "seeds" if found.has_seed_samples else "problems"
 
 
+def _more(found: Evaluation) -> str:
+    """What gives more samples: an option, or more files where those given are all there are."""
+    is_files = found.asked is not None and found.asked.generator == "files"
+    return "give more files" if is_files and not found.has_seed_samples else f"take more --{_samples(found)}"
+
+
 def _say_how_to_read(found: Evaluation) -> None:
     """What marks, intervals and verdicts mean, each where there are some."""
     samples, num = _samples(found), len(found.against)
@@ -56,11 +62,9 @@ def _say_how_to_read(found: Evaluation) -> None:
     if num > 1:
         output.say(f"  verdicts are corrected for {num} comparisons made together (Holm), intervals are not")
     if any(one.is_short_of_samples for one in found.against.values()):
-        output.say(
-            f"  where an interval leaves out 0 and yet nothing is distinguishable, take more --{samples}"
-        )
+        output.say(f"  where an interval leaves out 0 and yet nothing is distinguishable, {_more(found)}")
     if found.has_too_few_samples:
-        output.say(f"  an interval that reaches below 0 comes of too few {samples}: take more --{samples}")
+        output.say(f"  an interval that reaches below 0 comes of too few {samples}: {_more(found)}")
 
 
 def _show_envelopes(found: Evaluation) -> None:

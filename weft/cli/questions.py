@@ -91,6 +91,7 @@ def whatif(
         make = _maker([scheduler], seed, opt.parse_duration(budget), effort)
         with output.until_interrupt("the changes planned so far") as stop:
             answer = asking.whatif(problem, changes, lambda changed: make(changed, scheduler), each=each)
+    opt.say_unused([scheduler], {"--budget": budget, "--effort": effort})
     if as_json:
         rows, skipped = ([asdict(row) for row in part] for part in (answer.rows, answer.skipped))
         fields = {"scheduler": scheduler, "rows": rows, "skipped": skipped, "time_unit": _unit(problem)}

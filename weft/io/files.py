@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.errors import InputError
+from weft.errors import InputError, expect
 from weft.io import clusters, dot, native, problems, stg, wfformat
 from weft.io.clusters import builtin_clusters as builtin_clusters
 from weft.io.formats import Loaded, OwnFormat, find_format, own_formats
@@ -44,6 +44,7 @@ _HELD = {
 
 def load(path: str | Path, *, limit_bytes: int | None = None) -> Loaded:
     """Everything a file holds, whatever its format."""
+    expect(path, (str, Path), "the name of a file", "path")
     path = Path(path)
     with located(path), without_collection():
         data = read_bytes(path, limit_bytes)
@@ -69,6 +70,7 @@ def read_graph(path: str | Path, *, limit_bytes: int | None = None) -> TaskGraph
 
 def read_cluster(name: str | Path) -> Cluster:
     """A built-in cluster by name, or the cluster of a file (``./name`` for a file called like a built-in)."""
+    expect(name, (str, Path), "the name of a cluster or of a file", "cluster")
     text = str(name)
     is_name = isinstance(name, str) and not Path(name).suffix and os.sep not in name
     if is_name and (clusters.is_builtin(text) or not Path(name).exists()):

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from weft.catalog import Result
+from weft.errors import expect, expect_each
 from weft.evaluation.figures import gantt as drawing
 from weft.model.schedule import Schedule
 
@@ -71,4 +72,9 @@ def gantt(
 def _titled(plans: Schedule | Result | Mapping[str, Schedule]) -> Mapping[str, Schedule]:
     if isinstance(plans, Schedule):
         return {"": plans}
-    return {plans.scheduler: plans.schedule} if isinstance(plans, Result) else plans
+    if isinstance(plans, Result):
+        return {plans.scheduler: plans.schedule}
+    words = "a schedule, a result, or schedules by their titles"
+    expect(plans, Mapping, words, "plans")
+    expect_each(plans.values(), Schedule, words, "plans")
+    return plans
