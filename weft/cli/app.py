@@ -148,6 +148,8 @@ def _parted(words: list[str]) -> tuple[list[str], set[str]]:
 def _run(words: list[str], wanted: set[str]) -> int:
     is_json = "--json" in words
     try:
+        if words[-1] == FORMAT:
+            raise InputError("expected FILE.py:NAME, got nothing", field=FORMAT)
         loudness = output.loudness(is_quiet="quiet" in wanted, is_verbose="verbose" in wanted)
         with loudness, named_by_user(words), output.warnings_as_notes():
             code = app(args=words, prog_name="weft", standalone_mode=False)
@@ -165,11 +167,20 @@ def _run(words: list[str], wanted: set[str]) -> int:
             import traceback
 
             traceback.print_exc()
+        if isinstance(error, WeftError):
+            error.field = _by_option(error, words)
         return _report(error, is_json)
     if code == INTERRUPTED:
         line = f"interrupted{_go_on(words)}"
         _print_error({"code": "interrupted", "message": line}, line, is_json)
     return code if isinstance(code, int) else 0
+
+
+def _by_option(error: WeftError, words: list[str]) -> str | None:
+    """Where an error is: an argument by the option that gave it."""
+    option = f"--{error.field}".replace("_", "-")
+    is_given = any(word == option or word.startswith(f"{option}=") for word in words)
+    return option if is_given and error.file is None else error.field
 
 
 def _go_on(words: list[str]) -> str:
