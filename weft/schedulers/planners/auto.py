@@ -31,8 +31,8 @@ SMALL = 40
 """Up to this many tasks with transfers CP-SAT gets most of an effort: it is likely to prove the optimum."""
 SHORT_EFFORT = 0.1
 """What it gets of an effort beyond: enough for a bound and some better plans, a second or two."""
-SEARCH_SHARE, SEARCH_TASKS = 0.15, 300
-"""What local search gets of a budget before CP-SAT does, up to this many tasks; more beyond."""
+SEARCH_SHARE, SEARCH_TASKS = 0.1, 300
+"""What local search gets of a budget alone, before it goes on beside CP-SAT, up to this many tasks; more beyond."""
 EXACT_OPERATIONS = 1000
 """Largest job shop, or problem without transfers, for which CP-SAT gets a share."""
 PAIR_SECONDS = 2e-4
@@ -95,27 +95,43 @@ class Auto:
                 break
             part = _part(limit, effort, share, self.pace)
             effort -= part.effort or 0
-            plan = self._run(member, problem, plain, seed, part)
-            bounds |= {bound.method: bound for bound in plan.lower_bounds}
-            best, plain = _better(best, plain, Found(member, plan))
+            found = self._run(member, problem, plain, seed, part)
+            bounds |= {bound.method: bound for bound in found.schedule.lower_bounds}
+            best, plain = _better(best, plain, found)
             tried.append(member)
         cut = "; exact was cut by the wall clock before its effort was spent" if self.is_cut else ""
         self.note = f"won by {best.member}; tried {', '.join(tried)}{cut}"
         return replace(best.schedule, lower_bounds=tuple(bounds.values()))
 
-    def _run(self, member: str, problem: Problem, plain: Found, seed: int, limit: Limit) -> Schedule:
+    def _run(self, member: str, problem: Problem, plain: Found, seed: int, limit: Limit) -> Found:
         """One searching member, started from the best plan without copies where it can be."""
         is_learned = plain.member in [planner.name for planner in self.learned]
         if member == "tabu" and is_learned:
-            return improve(problem, plain.schedule, seed=seed, limit=limit)
+            return Found(member, improve(problem, plain.schedule, seed=seed, limit=limit))
         if member == "tabu":
-            return Tabu().plan(problem, seed=seed, limit=limit)
+            return Found(member, Tabu().plan(problem, seed=seed, limit=limit))
         if member == "exact":
-            exact = Exact(start=plain.schedule, deadlines=False)
-            plan = exact.plan(problem, seed=seed, limit=limit)
-            self.is_cut = exact.is_cut
-            return plan
-        return Search(plain.schedule if is_learned else None).plan(problem, seed=seed, limit=limit)
+            return self._proven(problem, plain, seed, limit)
+        search = Search(plain.schedule if is_learned else None)
+        return Found(member, search.plan(problem, seed=seed, limit=limit))
+
+    def _proven(self, problem: Problem, plain: Found, seed: int, limit: Limit) -> Found:
+        """CP-SAT; under a budget local search goes on beside it, and the better plan of the two counts."""
+        exact = Exact(start=plain.schedule, deadlines=False)
+        beside: list[Schedule] = []
+
+        def search(is_over: Callable[[], bool]) -> bool:
+            left = Limit(budget=max(1e-3, limit.left() - self.pace), is_over=is_over)
+            beside.append(Search(plain.schedule).plan(problem, seed=seed + 1, limit=left))
+            return _is_met(beside[0])
+
+        if not limit.is_repeatable and Tabu().supports(problem) is not None:
+            exact.meanwhile = search
+        plan = exact.plan(problem, seed=seed, limit=limit)
+        self.is_cut = exact.is_cut
+        if beside and beside[0].makespan < plan.makespan:
+            return Found("search", replace(beside[0], lower_bounds=plan.lower_bounds))
+        return Found("exact", plan)
 
     def _drawn(self, problem: Problem, seed: int, limit: Limit, best: Found) -> Iterator[Found]:
         """What the learned planners make of a small part of the limit."""
