@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from weft.errors import InputError
 from weft.model.problem import Problem
@@ -25,6 +26,14 @@ _stop = threading.Event()
 def is_stopped() -> bool:
     """Whether searches were asked to end with what they have."""
     return _stop.is_set()
+
+
+ItemT = TypeVar("ItemT")
+
+
+def until_stopped(items: Iterable[ItemT]) -> Iterator[ItemT]:
+    """The items, as long as no end was asked for."""
+    return itertools.takewhile(lambda item: not is_stopped(), items)
 
 
 @contextmanager
