@@ -18,7 +18,8 @@ from weft.evaluation.report.devices import device_rows
 from weft.evaluation.report.runs import TrainingRun
 from weft.evaluation.statistics import crossed_interval
 from weft.evaluation.sweep.config_form import Cell
-from weft.evaluation.sweep.evaluation import CONFIDENCE, Evaluation
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.summary import CONFIDENCE
 from weft.model.graph import Bools, Floats
 
 
