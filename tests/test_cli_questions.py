@@ -28,6 +28,16 @@ def test_whatif_json_has_the_documented_rows(weft: Weft) -> None:
     assert all(set(row) >= set(keys.split()) for row in found["rows"])
 
 
+def test_whatif_of_links_and_speeds_is_one_table(weft: Weft) -> None:
+    asked = ("--bandwidth", "x2,40Gbit/s", "--speed", "a100=x1.5", "--latency", "0")
+    rows = weft("whatif", *ON_GPUS, *asked, "--json").json["rows"]
+    alone = ["bandwidth x2", "bandwidth 40Gbit/s", "latency 0", "a100 x1.5"]
+    assert [row["change"] for row in rows[:5]] == ["as it is", *alone]
+    assert rows[5]["change"] == "bandwidth x2, latency 0, a100 x1.5"
+    assert len(rows) == 7
+    assert rows[4]["makespan"] < rows[0]["makespan"]
+
+
 def test_whatif_table_shows_changes_in_percent(weft: Weft) -> None:
     ran = weft("whatif", *ON_GPUS, "--add", "a100=1")
     assert ran.code == 0
@@ -50,6 +60,10 @@ def test_whatif_each_tries_every_class(weft: Weft) -> None:
 BAD = [
     (("whatif", *ON_GPUS), 2, "--add: expected a change"),
     (("whatif", *ON_GPUS, "--add", "a100"), 2, "--add: expected CLASS=COUNT such as a100=1"),
+    (("whatif", *ON_GPUS, "--bandwidth", "x0"), 2, "--bandwidth: expected a factor > 0 such as x2"),
+    (("whatif", *ON_GPUS, "--bandwidth", "40Gb/s"), 2, "write GB/s for bytes or Gbit/s for bits"),
+    (("whatif", *ON_GPUS, "--speed", "a100=2"), 2, "--speed: expected CLASS=xFACTOR such as a100=x1.5"),
+    (("whatif", *ON_GPUS, "--speed", "a1000=x2"), 2, "--speed: with a1000 x2: no class 'a1000'"),
     (("whatif", *ON_GPUS, "--add", "a1000=1"), 2, "did you mean 'a100'?"),
     (("whatif", *ON_GPUS, "--remove", "t4=3"), 2, "cannot remove 3 of 't4': the cluster has 2"),
     (("whatif", *ON_GPUS, "--remove", "t4=2,p100=2,v100=2,a100=2"), 3, "no device is left"),

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.errors import InputError, MissingExtra, WeftError
 from weft.evaluation.figures.gantt import save
-from weft.evaluation.questions.whatif import device_counts, keep
+from weft.evaluation.questions.changes import device_counts, keep
 from weft.model.graph import Bools, Floats
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
