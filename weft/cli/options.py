@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from weft.cli import output
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="Workflow, graph or problem file.")
@@ -116,6 +117,16 @@ def again(file: Path | None, cluster: str | None, ccr: float | None, copies: boo
     words += [] if copies else ["--no-copies"]
     words += ["--seed", str(seed)] if seed else []
     return shlex.join(words)
+
+
+@contextmanager
+def named(*options: str) -> Iterator[None]:
+    """An error about one of these arguments names the option that gives it, whether or not it was given."""
+    try:
+        yield
+    except WeftError as error:
+        error.field = f"--{error.field}" if error.field in options else error.field
+        raise
 
 
 def split_names(values: list[str] | None) -> list[str]:
