@@ -39,7 +39,7 @@ JSON_KEYS = [
         ("schedule", *ON_CLUSTER),
         "scheduler makespan lower_bound bound_by gap_percent seconds valid time_unit placements",
     ),
-    (("compare", *ON_CLUSTER, "-s", "heft,cpop"), "rows skipped summary command"),
+    (("compare", *ON_CLUSTER, "-s", "heft,cpop"), "rows skipped standings command"),
     (("explain", *ON_CLUSTER[:1], "mosaic", *ON_CLUSTER[1:]), "scheduler task explanation text"),
     (("gantt", *ON_CLUSTER), "out charts text"),
     (("generate", "layered", "-n", "20", "-o", "g.json"), "family out name tasks edges lost"),

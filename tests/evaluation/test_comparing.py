@@ -40,7 +40,7 @@ def test_compare_document_is_that_of_the_verb(capsys: pytest.CaptureFixture[str]
     printed = json.loads(capsys.readouterr().out)
     found = weft.compare(PIPELINE, ["heft", "deft"], cluster="gpu-mix-8", seed=3)
     made = replace(found, command=printed["command"]).to_dict()
-    parts = (made["rows"], printed["rows"], made["summary"], printed["summary"])
+    parts = (made["rows"], printed["rows"], made["standings"], printed["standings"])
     for row in (row for part in parts for row in part):  # type: ignore[misc]
         row["seconds"] = 0.0
     assert made == printed

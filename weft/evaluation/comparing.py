@@ -134,8 +134,8 @@ class Comparison:
     def to_dict(self) -> dict[str, object]:
         """The document of ``weft compare --json``."""
         rows, skipped = [asdict(row) for row in self.rows], [asdict(one) for one in self.skipped]
-        summary = [asdict(one) for one in self.standings]
-        own = {"rows": rows, "skipped": skipped, "summary": summary, "command": self.command}
+        standings = [asdict(one) for one in self.standings]
+        own = {"rows": rows, "skipped": skipped, "standings": standings, "command": self.command}
         return document("compare", self.seed, own)
 
 
