@@ -267,7 +267,7 @@ def test_evaluate_takes_a_scenario_by_its_code(run: Run):
         "evaluate", "mine.py:ManyForks", "-s", "fifo,mine.py:FirstFinish", "--seeds", "2", "--out", "s"
     )
     assert code == 0
-    assert "mean_jct" in out
+    assert "mean job time" in out
     assert run("report", "s", "--out", "page.md", "--no-charts")[0] == 0
 
 

@@ -88,8 +88,7 @@ def evaluate(
     how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
     with _counting("rows") as progress:
         found = request.evaluate(cells, names, **which, **how, progress=progress)
-    _say_fallbacks(found)
-    opt.say_unused(found.schedulers, {"--effort": effort})
+    _say_notes(found, effort)
     if plot is not None:
         _draw(found, plot)
     if as_json:
@@ -103,7 +102,9 @@ def evaluate(
         raise typer.Exit(NOT_VALID)
 
 
-def _say_fallbacks(found: Evaluation) -> None:
+def _say_notes(found: Evaluation, effort: int | None) -> None:
+    """What a person should know of how the rows were made."""
+    opt.say_unused(found.schedulers, {"--effort": effort})
     for name, number in found.fallbacks.items():
         output.warn(
             f"weft: {number:,} decisions of {name} were left to a rule: "
