@@ -7,7 +7,16 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart, ticks
+from weft.evaluation.report.svg import (
+    Axes,
+    Dot,
+    Series,
+    bar_chart,
+    interval_chart,
+    legend_of,
+    line_chart,
+    ticks,
+)
 
 X = np.array([0.0, 0.5, 1.0])
 LINE = Series("a<b", X, X + 1, X, X + 2, look=1)
@@ -16,9 +25,9 @@ AXES = Axes("p_c", "job time (ms)", zero="baseline")
 DRAWINGS = {
     "lines": lambda: line_chart([LINE], AXES),
     "steps": lambda: line_chart([LINE], AXES, is_step=True, has_marks=False),
-    "intervals": lambda: interval_chart([("a<b", -1.0, -2.0, 0.5)], "against (%)", "baseline"),
-    "bars": lambda: bar_chart([("gpu<0>", [0.5, 1.0])], ["a<b", "c"], "utilisation"),
-    "legend": lambda: legend_of(["a<b", "c"]),
+    "intervals": lambda: interval_chart([Dot("a<b", -1.0, -2.0, 0.5)], "against (%)", "baseline"),
+    "bars": lambda: bar_chart([("gpu<0>", [0.5, 1.0])], [("a<b", 0), ("c", 9)], "utilisation"),
+    "legend": lambda: legend_of([("a<b", 0), ("c", 1)]),
 }
 
 
