@@ -14,6 +14,7 @@ from report_examples import example_config, example_frame, example_row
 from weft.evaluation.figures import gantt, sweeps
 from weft.evaluation.figures.looks import (
     DASHES,
+    HATCHES,
     KINDS,
     MARKS,
     MOST_KINDS,
@@ -72,6 +73,32 @@ def test_labels_of_bars_can_be_read(k: int):
     look = kind_look(k)
     assert contrast(look.light, look.light_ink) >= READABLE
     assert contrast(look.dark, look.dark_ink) >= READABLE
+
+
+@pytest.mark.parametrize("k", range(MOST_KINDS + 1))
+def test_labels_of_hatched_bars_can_be_read(k: int):
+    red, green, blue = (
+        round(255 * (0.8 + 0.2 * one)) for one in matplotlib.colors.to_rgb(kind_look(k).light)
+    )
+    assert contrast("#000000", f"#{red:02x}{green:02x}{blue:02x}") >= READABLE
+
+
+def test_hatches_of_kinds_are_none_of_copies():
+    assert not any(set(hatch) & set("/\\xX*") for hatch in HATCHES)
+    assert len(set(HATCHES)) == len(HATCHES)
+
+
+def test_symbols_of_a_terminal_are_different():
+    symbols = [gantt.symbol_of(k) for k in range(len(gantt.SYMBOLS) + 1)]
+    assert len(set(symbols)) == len(symbols) and not set(symbols) & set(".~[]^|")
+    assert gantt.symbol_of(99) == gantt.OTHER_SYMBOL
+
+
+def test_picture_cuts_intervals_that_would_hide_the_values(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    found = example_frame(lambda name, p, seed: 100.0 if name == "fifo" or seed else 1e9, num_seeds=7)
+    figure = drawn(found, monkeypatch, tmp_path)
+    assert "intervals beyond the axis are cut" in figure.axes[0].get_title()
+    assert figure.axes[0].get_ylim()[1] < 1e4
 
 
 def test_texts_of_the_page_can_be_read_in_both_themes():

@@ -46,6 +46,16 @@ def test_line_chart_labels_axes_and_draws_intervals():
     assert "a&lt;b: 1.5 at 0.5 (0.5 to 2.5)" in drawn
 
 
+def test_line_chart_cuts_intervals_that_would_hide_the_values():
+    x = np.array([1.0, 2.0])
+    wide = Series("a", x, np.array([10.0, 20.0]), np.array([9.0, 0.0]), np.array([11.0, 1e6]))
+    text = line_chart([wide], AXES)
+    assert "intervals beyond the axis are cut" in text and "(0 to 1e+06)" in text
+    assert "1e+06</text>" not in text
+    near = Series("a", x, np.array([10.0, 20.0]), np.array([9.0, 0.0]), np.array([11.0, 40.0]))
+    assert "are cut" not in line_chart([near], AXES)
+
+
 def test_line_chart_leaves_out_what_is_not_finite():
     gap = Series("a", X, np.array([1.0, np.nan, 2.0]))
     assert line_chart([gap], AXES).count("<title>") == 2

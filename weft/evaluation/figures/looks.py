@@ -6,6 +6,7 @@ After the eighth, dashes of lines and hatches of bars begin to differ, so that n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 SERIES = (
@@ -42,6 +43,9 @@ COPY_HATCH = "/////"
 MOST_KINDS = len(KINDS) * len(HATCHES)
 """As many kinds can be told apart; the others share one look."""
 REST = ("#333333", "#5a6068")
+CUT = "intervals beyond the axis are cut"
+_REACH = 3.0
+"""Intervals further out than this many times the span of all values are cut, or nobody would see the values."""
 
 
 class SeriesLook(NamedTuple):
@@ -91,6 +95,13 @@ def _luminance(colour: str) -> float:
     shares = [int(colour[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]
     linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def limits(values: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
+    """From where to where an axis reaches that shows finite values, at least one, and the ends of their intervals."""
+    low, high = min(values), max(values)
+    far = _REACH * (high - low or abs(high) or 1.0)
+    return max(min([low, *ends]), low - far), min(max([high, *ends]), high + far)
 
 
 def legend_name(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.evaluation.figures.gantt import check_path, save
-from weft.evaluation.figures.looks import DASHES, MARKS, SERIES, legend_name, series_look
+from weft.evaluation.figures.looks import CUT, DASHES, MARKS, SERIES, legend_name, limits, series_look
 from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.claims import shown_name
 from weft.evaluation.sweep.evaluation import Evaluation
@@ -31,18 +31,36 @@ def draw(found: Evaluation, path: str | Path) -> None:
     for name in found.schedulers:
         if name != found.baseline:
             _line(axes, found, name)
+    cut = f"; {CUT}" if _limit(axes, found) else ""
     axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--", label=f"{base} (baseline)")
     axes.set_ylabel(f"{metric_of(found.metric).words} against {base} (%), lower is better")
     chosen = f", {', '.join(found.chosen)}" if found.chosen else ""
     interval = ", 95 % intervals" if len(found.units) > 1 else ""
     axes.set_title(
-        f"{found.title}{chosen}: {len(found.units)} paired samples per point{interval}", fontsize=10
+        f"{found.title}{chosen}: {len(found.units)} paired samples per point{interval}{cut}", fontsize=10
     )
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     label_points(axes, found)
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     save(figure, path)
+
+
+def _limit(axes: Any, found: Evaluation) -> bool:
+    """Cut the axis where intervals would hide the values; returns whether it is."""
+    ends = [
+        end
+        for one in found.against.values()
+        for end in (one.low_percent, one.high_percent)
+        if np.isfinite(end)
+    ]
+    values = [one.percent for one in found.against.values() if np.isfinite(one.percent)]
+    low, high = limits([0.0, *values], ends)
+    if all(low <= end <= high for end in ends):
+        return False
+    room = 0.05 * (high - low)
+    axes.set_ylim(low - room, high + room)
+    return True
 
 
 def label_points(axes: Any, found: Evaluation) -> None:

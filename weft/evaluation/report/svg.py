@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from weft.evaluation.figures.looks import DASHES, MARKS, TONES, series_look
+import numpy as np
+
+from weft.evaluation.figures.looks import CUT, DASHES, MARKS, TONES, limits, series_look
 from weft.model.graph import Floats
 
 WIDTH, HEIGHT = 760.0, 340.0
@@ -108,6 +110,8 @@ def line_chart(series: Sequence[Series], axes: Axes, *, is_step: bool = False, h
         is_dodged = has_marks and one.low is not None
         shift = _DODGE * (place - (len(series) - 1) / 2) if is_dodged else 0.0
         parts.append(_line(frame, one, shift, is_step, has_marks))
+    if any(not frame.y0 <= end <= frame.y1 for end in _ends(series)):
+        parts.append(_text(frame.right, frame.top + 8.0, CUT, "end", "note"))
     if not axes.has_legend:
         return _document(axes.width, axes.height, parts)
     names = [(one.name, one.look) for one in series]
@@ -123,19 +127,25 @@ def legend_of(entries: Sequence[tuple[str, int]]) -> str:
 
 def _frame(series: Sequence[Series], axes: Axes) -> _Frame:
     xs = [float(x) for one in series for x in one.x]
-    ys = [float(y) for one in series for y in (*one.y, *_ends(one.low), *_ends(one.high))]
-    ys = [y for y in ys if math.isfinite(y)] + ([0.0] if axes.zero or axes.y_from_zero else [])
     xs = [math.log10(x) for x in xs] if axes.is_log else xs
     x0, x1 = _padded(min(xs, default=0.0), max(xs, default=1.0), 0.03 if axes.x_ticks else 0.0)
-    y0, y1 = axes.y_range or _padded(min(ys, default=0.0), max(ys, default=1.0), 0.06)
+    y0, y1 = axes.y_range or _padded(*_limits(series, axes), 0.06)
     if axes.y_from_zero:
         y0 = 0.0
     label = max(len(f"{tick:g}") for tick in ticks(y0, y1)) * _LETTER
     return _Frame(34.0 + label, axes.width - 14.0, 10.0, axes.height - 44.0, x0, x1, y0, y1, axes.is_log)
 
 
-def _ends(column: Floats | None) -> list[float]:
-    return [] if column is None else [float(v) for v in column]
+def _limits(series: Sequence[Series], axes: Axes) -> tuple[float, float]:
+    """The smallest and the largest number to be shown."""
+    values = [float(y) for one in series for y in one.y if math.isfinite(y)]
+    values += [0.0] if axes.zero or axes.y_from_zero else []
+    return limits(values, _ends(series)) if values else (0.0, 1.0)
+
+
+def _ends(series: Sequence[Series]) -> list[float]:
+    ends = [column for one in series for column in (one.low, one.high) if column is not None]
+    return [float(v) for column in ends for v in column if math.isfinite(v)]
 
 
 def _padded(low: float, high: float, share: float) -> tuple[float, float]:
@@ -183,15 +193,19 @@ def _line(frame: _Frame, one: Series, shift: float, is_step: bool, has_marks: bo
         if one.low is not None and one.high is not None and math.isfinite(one.low[k] + one.high[k]):
             low, high = float(one.low[k]), float(one.high[k])
             said += f" ({low:.5g} to {high:.5g})"
-            bar = _whisker(x, frame.y(low), frame.y(high), one.look)
+            bar = _whisker(x, frame, (low, high), one.look)
         parts.append(f"<g>{bar}{_mark(x, y, one.look)}<title>{escape(said)}</title></g>")
     return "".join(parts)
 
 
 def _band(frame: _Frame, one: Series, low: Floats, high: Floats) -> str:
     """The intervals of a line without marks, as an area."""
-    there = [(frame.x(float(x)), frame.y(float(y)), 0) for x, y in zip(one.x, low, strict=True)]
-    back = [(frame.x(float(x)), frame.y(float(y)), 0) for x, y in zip(one.x[::-1], high[::-1], strict=True)]
+
+    def edge(ends: Floats) -> list[tuple[float, float, int]]:
+        pairs = zip(one.x.tolist(), np.clip(ends, frame.y0, frame.y1).tolist(), strict=True)
+        return [(frame.x(x), frame.y(y), 0) for x, y in pairs if math.isfinite(y)]
+
+    there, back = edge(low), edge(high)[::-1]
     return f'<path class="band {_colour(one.look)}" d="{_path([*there, *back], False)}Z"/>'
 
 
@@ -202,8 +216,10 @@ def _path(points: Sequence[tuple[float, float, int]], is_step: bool) -> str:
     return "".join(words)
 
 
-def _whisker(x: float, low: float, high: float, look: int) -> str:
-    caps = f"M{_f(x - 3)} {_f(low)}h6M{_f(x - 3)} {_f(high)}h6"
+def _whisker(x: float, frame: _Frame, ends: tuple[float, float], look: int) -> str:
+    """The bar of an interval, without a cap where it is cut."""
+    low, high = (frame.y(min(max(end, frame.y0), frame.y1)) for end in ends)
+    caps = "".join(f"M{_f(x - 3)} {_f(frame.y(end))}h6" for end in ends if frame.y0 <= end <= frame.y1)
     return f'<path class="bar {_colour(look)}" d="M{_f(x)} {_f(low)}V{_f(high)}{caps}"/>'
 
 
