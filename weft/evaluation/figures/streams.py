@@ -20,7 +20,7 @@ from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Progress
 from weft.evaluation.sweep.summary import CONFIDENCE
 from weft.model.graph import Floats
-from weft.scenarios.recipes import Group
+from weft.scenarios.groups import Group
 
 HIGHEST = 60.0
 """Relative job times above this percentage are cut off, and the title says so."""

@@ -11,7 +11,7 @@ from weft.errors import InputError
 from weft.evaluation.sweep.store import Config
 from weft.kinds import KINDS, PROBLEMS, TASKS, Kind
 from weft.scenarios.generators import GENERATORS
-from weft.scenarios.recipes import Group, groups_of
+from weft.scenarios.groups import Group, groups_of
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class Asked:
     @property
     def _usual_kind(self) -> Kind:
         known = GENERATORS.get(self.generator)
-        return KINDS[str(self.recipe.get("kind", PROBLEMS.name))] if known is None else known.kind
+        return KINDS[str(self.recipe.get("kind", PROBLEMS.name if known is None else known.kind.name))]
 
     @property
     def metric(self) -> str:
