@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from report_examples import HOSTILE
+from strategies import problems
 
 import weft
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 from weft.evaluation.report.plan_chart import MOST_BARS, MOST_LANES, chart
 from weft.evaluation.report.plan_facts import chain_of, device_facts
 from weft.evaluation.report.plan_source import read_plan
@@ -69,6 +72,19 @@ def test_chain_counts_time_before_a_release_and_time_that_nothing_held():
     assert (late.released, late.free, late.needed) == (0.0, 6.0, 2.0)
 
 
+@given(problems(max_tasks=12), st.sampled_from(("heft", "deft")))
+@settings(max_examples=25, deadline=None)
+def test_chain_of_any_plan_is_as_long_as_the_plan(problem: Problem, scheduler: str):
+    try:
+        plan = weft.schedule(problem, scheduler).schedule
+    except WeftError:
+        return
+    chain = chain_of(plan)
+    assert sum(chain.parts.values()) == pytest.approx(plan.makespan)
+    memory = problem.cluster.class_column("memory")[problem.cluster.device_class]
+    assert (device_facts(plan).peak_memory <= memory * (1 + 1e-9)).all()
+
+
 def test_peak_memory_is_of_tasks_at_one_time_and_of_the_largest_in_a_batch():
     graph = TaskGraph([2.0, 2.0, 2.0], memory=[10.0, 20.0, 30.0])
     cluster = Cluster.uniform([DeviceClass("node", slots=2, memory=100.0, batch=2)], [1])
@@ -113,6 +129,13 @@ def test_page_of_hefts_own_plan_says_so(fork_problem: Problem, tmp_path: Path):
     _, text = page(weft.schedule(fork_problem, "heft"), tmp_path)
     assert "It is the plan that heft makes of this problem." in text
     assert "heft makes exactly this plan." in text
+
+
+def test_page_says_how_jobs_fare(tmp_path: Path):
+    jobs = (Job(TaskGraph([2.0]), name="a", deadline=3.0), Job(TaskGraph([2.0]), name="b", deadline=3.0))
+    problem = Problem(jobs, Cluster.uniform([DeviceClass("cpu")], [1]))
+    _, text = page(weft.schedule(problem), tmp_path)
+    assert "- 2 jobs: mean job time 3 s; 1 of 2 deadlines missed." in text
 
 
 def test_page_shows_copies_and_beside_them_a_plan_without(fork_problem: Problem, tmp_path: Path):

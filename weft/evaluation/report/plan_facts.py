@@ -49,7 +49,7 @@ def chain_of(schedule: Schedule) -> Chain:
     upto = min(job.release for job in schedule.problem.jobs)
     room = TOLERANCE * max(1.0, schedule.makespan)
     reasons = [link.reason for link in links[1:]] + ["data"]
-    for link, next_reason in zip(links, reasons, strict=True):
+    for link, next_reason in zip(links, reasons, strict=False):
         at, gap = link.placement, link.placement.start - upto
         between = {"data": "transfers", "release": "released"}.get(link.reason, "free")
         time[between] += gap if gap > room else 0.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from weft import catalog
-from weft.errors import WeftError
+from weft.errors import UnknownKindWarning, WeftError
 from weft.evaluation.questions import facts
 from weft.evaluation.questions.show import show
 from weft.evaluation.report.blocks import BigTable, Block, Code, Report, Section, Table, Text
@@ -92,6 +93,7 @@ def _lines(plan: Plan, chain: Chain, beside: Beside) -> list[str]:
         f"{capital(catalog.quality(found))}. The validator found no broken rule.",
         _held_back(chain, found),
         devices_in_words(found),
+        _jobs(found),
         _comparison(found, beside),
     ]
     return [line for line in lines if line]
@@ -109,6 +111,16 @@ def _held_back(chain: Chain, found: Schedule) -> str:
     ]
     tasks = "1 task" if len(chain.links) == 1 else f"chain of {count(len(chain.links), 'task')}"
     return f"What holds it back, along the {tasks} that ends the plan: {', '.join(shares)}."
+
+
+def _jobs(found: Schedule) -> str:
+    """How jobs fare, where there are several or deadlines."""
+    jobs = found.problem.jobs
+    due = sum(job.deadline is not None for job in jobs)
+    late = f"{found.misses} of {count(due, 'deadline')} missed" if due else ""
+    mean = f"mean job time {number(found.mean_jct)} {found.time_unit}" if len(jobs) > 1 else ""
+    said = "; ".join(part for part in (mean, late) if part)
+    return f"{count(len(jobs), 'job')}: {said}." if said else ""
 
 
 def _comparison(found: Schedule, beside: Beside) -> str:
@@ -190,11 +202,14 @@ def _against_section(plan: Plan, beside: Beside) -> Section:
 
 def _workflow(plan: Plan) -> Section:
     """The graph as ``weft show`` describes it."""
-    found = show(plan.problem)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UnknownKindWarning)
+        found = show(plan.problem)
     rows = [("graph", facts.scale(found)), *facts.facts(found)]
     if found.fit is not None:
         rows += [("machines", f"{found.fit.cluster}: {count(found.fit.devices, 'device')}")]
         rows += facts.fit_facts(found.fit, found)
+    rows += [("warning", str(one.message)) for one in said]
     kinds = facts.kind_table(found)
     blocks: list[Block] = [Table(("", ""), tuple(rows))]
     blocks.append(Table(kinds.headers, kinds.rows, tuple(range(1, len(kinds.headers)))))
