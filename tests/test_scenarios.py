@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from weft.catalog import kinds_of
 from weft.errors import InputError, WeftError
 from weft.io.files import read_cluster, write_problem
-from weft.kinds import TASKS
+from weft.kinds import PROBLEMS, TASKS
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem
 from weft.scenarios import (
@@ -233,6 +233,47 @@ def test_own_recipe_lists_files_beside_it(tmp_path: Path, fork_problem: Problem)
     tables = "".join(f'{key} = {{ type = "number", default = 0 }}\n' for key in ("ccr", "noise"))
     (tmp_path / "mine.toml").write_text(text + tables, "utf-8")
     assert scenario(tmp_path / "mine.toml").problem("test", 0).num_tasks == 3
+
+
+def write_stream(folder: Path, problem: Problem, text: str = "") -> Path:
+    write_problem(problem, folder / "fork.json")
+    path = folder / "stream.toml"
+    path.write_text(
+        f'generator = "files"\nfiles = ["fork.json"]\n{text}[settings]\nload = 0.8\njobs = 5\n', "utf-8"
+    )
+    return path
+
+
+def test_recipe_of_files_that_arrive_keeps_the_references_it_names(tmp_path: Path, fork_problem: Problem):
+    named = 'schedulers = ["priced", "fifo"]\nmetric = "p99_jct"\n'
+    chosen = scenario(write_stream(tmp_path, fork_problem, named))
+    assert (chosen.kind, chosen.schedulers, chosen.baseline) == (TASKS, ("priced", "fifo"), "priced")
+    assert chosen.metric == "p99_jct"
+    planned = scenario(tmp_path / "stream.toml", load=0)
+    assert (planned.schedulers, planned.metric) == (PROBLEMS.schedulers, "makespan")
+
+
+def test_recipe_of_files_that_arrive_has_the_usual_references(tmp_path: Path, fork_problem: Problem):
+    chosen = scenario(write_stream(tmp_path, fork_problem))
+    assert (chosen.schedulers, chosen.baseline) == (TASKS.schedulers, TASKS.baseline)
+
+
+def test_recipe_that_makes_a_stream_of_another_does_not_take_over_its_planners(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "workflows"\n[settings]\nload = 0.5\n', "utf-8")
+    chosen = scenario(path)
+    assert (chosen.schedulers, chosen.baseline, chosen.metric) == (
+        TASKS.schedulers,
+        TASKS.baseline,
+        TASKS.metric,
+    )
+
+
+def test_files_that_arrive_have_other_streams_in_every_split(tmp_path: Path, fork_problem: Problem):
+    chosen = scenario(write_stream(tmp_path, fork_problem))
+    assert [chosen.count(split) for split in SPLITS] == [None, None, 1]
+    releases = {tuple(job.release for job in chosen.dispatched(split, 0, 0).jobs) for split in SPLITS}
+    assert len(releases) == len(SPLITS)
 
 
 WRONG = {

@@ -116,6 +116,36 @@ def is_animated() -> bool:
     return sys.stderr.isatty() and not _is_quiet
 
 
+class Interrupted(Exception):
+    """Ctrl-C came, and what was done until then has been printed; ``str()`` says how much that is."""
+
+
+class Stop:
+    """Whether Ctrl-C has asked for an end."""
+
+    is_asked = False
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """What the document of an interrupted verb has more."""
+        return {"interrupted": True} if self.is_asked else {}
+
+
+@contextmanager
+def until_interrupt(kept: str = "the best plan so far") -> Iterator[Stop]:
+    """Ctrl-C lets searches and loops end with what they have; again, it raises."""
+    from weft.schedulers.base import ended_by_interrupt
+
+    stop = Stop()
+
+    def tell() -> None:
+        stop.is_asked = True
+        warn(f"weft: stopping with {kept}; Ctrl-C again stops at once")
+
+    with ended_by_interrupt(tell):
+        yield stop
+
+
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Warnings of the library about what the user gave are notes, each said once."""

@@ -89,14 +89,18 @@ def whatif(
             raise InputError(f"expected a change: {CHANGES}", field="--add")
         problem = plan.load(file, cluster, ccr, copies)
         make = _maker([scheduler], seed, opt.parse_duration(budget), effort)
-        answer = asking.whatif(problem, changes, lambda changed: make(changed, scheduler), each=each)
+        with output.until_interrupt("the changes planned so far") as stop:
+            answer = asking.whatif(problem, changes, lambda changed: make(changed, scheduler), each=each)
     if as_json:
         rows, skipped = ([asdict(row) for row in part] for part in (answer.rows, answer.skipped))
         fields = {"scheduler": scheduler, "rows": rows, "skipped": skipped, "time_unit": _unit(problem)}
-        output.emit(output.document("whatif", seed, fields))
-        return
-    _show_changes(answer, problem, scheduler)
-    output.next_command(f"weft pareto {opt.again(file, cluster, ccr, copies, seed)}")
+        output.emit(output.document("whatif", seed, fields | stop.fields))
+    else:
+        _show_changes(answer, problem, scheduler)
+    if stop.is_asked:
+        raise output.Interrupted(output.count(len(answer.rows), "plan"))
+    if not as_json:
+        output.next_command(f"weft pareto {opt.again(file, cluster, ccr, copies, seed)}")
 
 
 def _changes(add: list[str] | None, remove: list[str] | None) -> list[Change]:
@@ -191,17 +195,21 @@ def pareto(
     names = opt.scheduler_names(schedulers) or TRADERS.split(",")
     problem = plan.load(file, cluster, ccr, copies)
     make = _maker(names, seed, None, None)
-    found = trading.explore(problem, names, make, most=most, seed=seed, tell=_teller())
+    with output.until_interrupt("the plans so far") as stop:
+        found = trading.explore(problem, names, make, most=most, seed=seed, tell=_teller())
     if plot is not None:
         with output.progress(f"drawing {plot}"):
             trading.draw(found, plot, title=f"{problem.name} on parts of {problem.cluster.name}")
     if as_json:
-        output.emit(output.document("pareto", seed, _front_fields(found, plot)))
-        return
-    _show_front(found, problem)
-    if plot is not None:
-        output.note(f"wrote {plot}")
-    output.next_command(f"weft whatif {opt.again(file, cluster, ccr, copies, seed)} --each")
+        output.emit(output.document("pareto", seed, _front_fields(found, plot) | stop.fields))
+    else:
+        _show_front(found, problem)
+        if plot is not None:
+            output.note(f"wrote {plot}")
+    if stop.is_asked:
+        raise output.Interrupted(output.count(len(found.points), "plan"))
+    if not as_json:
+        output.next_command(f"weft whatif {opt.again(file, cluster, ccr, copies, seed)} --each")
 
 
 def _teller() -> Callable[[int, int], None]:

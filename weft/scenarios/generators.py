@@ -119,6 +119,13 @@ GENERATORS: dict[str, Generator] = {
 """By the name that recipes use."""
 
 
+def kind_under(generator: str, settings: Mapping[str, object]) -> Kind:
+    """What schedulers act on where a recipe has these settings: plain values, or tables with a default."""
+    tables = {name: one if isinstance(one, Mapping) else {"given": one} for name, one in settings.items()}
+    values = {name: table.get("given", table.get("default")) for name, table in tables.items()}
+    return GENERATORS[generator].kind_of(values)
+
+
 class Makes(Protocol):
     """Anybody's generator: a scenario by itself."""
 

@@ -21,7 +21,8 @@ from weft.io.toml_files import parse_toml
 from weft.kinds import PROBLEMS, TASKS, Kind
 from weft.model.problem import METRICS
 from weft.plugins import SCENARIOS, offers, refuse_code
-from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, own_generator
+from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, kind_under, own_generator
+from weft.scenarios.groups import Group, groups_of, text_of
 from weft.scenarios.settings import Setting, did_you_mean
 
 SCHEMA = "weft/scenario/1"
@@ -48,20 +49,9 @@ _KEYS: dict[str, tuple[type, ...]] = {
 }
 _SETTING_KEYS = ("type", "default", "least", "most", "choices", "doc")
 _WORDS = {str: "a text", bool: "true or false", int: "a whole number", list: "a list", dict: "a table"}
+_REFERENCES = ("metric", "schedulers", "groups", "baseline")
+"""Keys that hold for one kind of run."""
 _DEEPEST = 8
-
-
-@dataclass(frozen=True)
-class Group:
-    """Reference schedulers of which the best at each setting is compared with, and what to call it."""
-
-    key: str
-    title: str
-    members: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """The JSON form, and that of a recipe."""
-        return {"key": self.key, "title": self.title, "members": list(self.members)}
 
 
 @dataclass(frozen=True)
@@ -96,9 +86,10 @@ class Recipe:
 
     @property
     def kind(self) -> Kind:
-        """What schedulers act on, unless a setting changes it; the references above hold for it."""
+        """What schedulers act on under the recipe's own settings; the references above hold for it."""
         if self.generator in GENERATORS:
-            return GENERATORS[self.generator].kind
+            usual = {setting.name: setting.default for setting in self.settings}
+            return kind_under(self.generator, usual | self.given_settings)
         own = own_generator(self.generator)
         return PROBLEMS if own is None else own.kind
 
@@ -130,19 +121,19 @@ class Recipe:
         generator = _one_of(document.get("generator"), tuple(GENERATORS), "generator")
         tables = {one.get("name"): _kept(one) for one in document.get("settings", [])}
         return cls(
-            name=_text(document.get("name"), "name"),
+            name=text_of(document.get("name"), "name"),
             generator=generator,
             settings=_settings(generator, tables),
-            summary=_text(document.get("summary", ""), "summary"),
+            summary=text_of(document.get("summary", ""), "summary"),
             metric=_one_of(document.get("metric"), METRICS, "metric"),
             copies=bool(document.get("copies", True)),
             schedulers=tuple(document.get("schedulers", GENERATORS[generator].kind.schedulers)),
             groups=groups_of(document["groups"], ()) if document.get("groups") else (),
-            baseline=_text(document.get("baseline", GENERATORS[generator].kind.baseline), "baseline"),
+            baseline=text_of(document.get("baseline", GENERATORS[generator].kind.baseline), "baseline"),
             problems=_at_least(document.get("problems", 20), 1, "problems"),
             seed=_at_least(document.get("seed", 0), 0, "seed"),
-            cluster=_text(document.get("cluster", ""), "cluster"),
-            graph=_text(document.get("graph", ""), "graph"),
+            cluster=text_of(document.get("cluster", ""), "cluster"),
+            graph=text_of(document.get("graph", ""), "graph"),
             files=files,
         )
 
@@ -219,13 +210,13 @@ def _own(given: object) -> Recipe | None:
 
 def _recipe_of(own: OwnGenerator, name: str) -> Recipe:
     kind = own.kind
-    schedulers = tuple(_text(one, "schedulers") for one in own.text("schedulers", kind.schedulers))
+    schedulers = tuple(text_of(one, "schedulers") for one in own.text("schedulers", kind.schedulers))
     usual = kind.baseline if kind.baseline in schedulers else schedulers[0]
     return Recipe(
         own.text("name"),
         name,
         own.settings,
-        _text(own.text("summary"), "summary"),
+        text_of(own.text("summary"), "summary"),
         _one_of(own.text("metric", kind.metric), (*METRICS, *own.metrics), "metric"),
         schedulers=schedulers,
         baseline=_one_of(own.text("baseline", usual), schedulers, "baseline"),
@@ -260,14 +251,23 @@ def _extended(document: Document, origin: Path, depth: int = 0) -> dict[str, Any
         table = settings.get(key, {})
         if isinstance(table, dict):
             settings[key] = table | (entry if isinstance(entry, dict) else {"given": entry})
-    return base | {"name": origin.stem} | own | {"settings": settings}
+    merged = base | {"name": origin.stem} | own | {"settings": settings}
+    if _kind(merged) is _kind(base):
+        return merged
+    return {key: value for key, value in merged.items() if key in own or key not in _REFERENCES}
+
+
+def _kind(document: Document) -> Kind:
+    """What its reference schedulers act on."""
+    generator = _one_of(document.get("generator"), tuple(GENERATORS), "generator")
+    return kind_under(generator, document.get("settings", {}))
 
 
 def _with_absolute_files(document: Document, origin: Path) -> dict[str, Any]:
     """File names of a recipe hold relative to the recipe."""
     own = dict(document)
     if "files" in own:
-        own["files"] = [str(origin.parent / _text(name, "files")) for name in own["files"]]
+        own["files"] = [str(origin.parent / text_of(name, "files")) for name in own["files"]]
     cluster = own.get("cluster")
     if isinstance(cluster, str) and ("/" in cluster or cluster.endswith((".toml", ".json"))):
         own["cluster"] = str(origin.parent / cluster)
@@ -307,12 +307,13 @@ def _recipe(document: Document, origin: Path) -> Recipe:
     for setting in settings:
         if setting.name in given:
             setting.values(given[setting.name])
-    usual = GENERATORS[generator].kind
-    schedulers = tuple(_text(name, "schedulers") for name in document.get("schedulers", usual.schedulers))
+    usual = _kind(document)
+    schedulers = tuple(text_of(name, "schedulers") for name in document.get("schedulers", usual.schedulers))
     if not schedulers:
         raise InputError("expected at least one scheduler", field="schedulers")
     for name in schedulers:
         refuse_code(name, "schedulers")
+    baseline = schedulers[0] if "schedulers" in document else usual.baseline
     return Recipe(
         document.get("name", origin.stem),
         generator,
@@ -322,7 +323,7 @@ def _recipe(document: Document, origin: Path) -> Recipe:
         document.get("copies", True),
         schedulers,
         groups_of(document["groups"], schedulers) if document.get("groups") else (),
-        _one_of(document.get("baseline", schedulers[0]), schedulers, "baseline"),
+        _one_of(document.get("baseline", baseline), schedulers, "baseline"),
         _at_least(document.get("problems", 20), 1, "problems"),
         _at_least(document.get("seed", 0), 0, "seed"),
         _cluster(document.get("cluster", ""), generator),
@@ -330,21 +331,6 @@ def _recipe(document: Document, origin: Path) -> Recipe:
         tuple(document.get("files", ())),
         json.dumps(given, sort_keys=True),
     )
-
-
-def groups_of(tables: object, schedulers: tuple[str, ...]) -> tuple[Group, ...]:
-    """The groups of a recipe; one that names none has all its reference schedulers as one."""
-    found = []
-    for table in tables if isinstance(tables, list) else [tables]:
-        if not isinstance(table, Mapping) or sorted(table) != ["key", "members", "title"]:
-            raise InputError("expected tables with key, title and members", field="groups")
-        if not isinstance(table["members"], list) or not table["members"]:
-            raise InputError(
-                f"expected a list of schedulers, got {table['members']!r}", field="groups.members"
-            )
-        members = tuple(_text(name, "groups.members") for name in table["members"])
-        found.append(Group(_text(table["key"], "groups.key"), _text(table["title"], "groups.title"), members))
-    return tuple(found) or (Group("usual", "the best of the reference schedulers", schedulers),)
 
 
 def _kept(table: Document) -> dict[str, Any]:
@@ -373,12 +359,12 @@ def _setting(name: str, tables: Document) -> Setting:
             raise InputError(f"expected a number, got {table[key]!r}", field=f"{where}.{key}")
     return Setting(
         name,
-        _text(table["type"], f"{where}.type"),
+        text_of(table["type"], f"{where}.type"),
         table["default"],
-        _text(table.get("doc", ""), f"{where}.doc"),
+        text_of(table.get("doc", ""), f"{where}.doc"),
         table.get("least"),
         table.get("most"),
-        tuple(_text(one, f"{where}.choices") for one in table.get("choices", ())),
+        tuple(text_of(one, f"{where}.choices") for one in table.get("choices", ())),
     )
 
 
@@ -408,10 +394,4 @@ def _one_of(value: object, known: tuple[str, ...], field: str) -> str:
 def _at_least(value: int, least: int, field: str) -> int:
     if value < least:
         raise InputError(f"expected a whole number >= {least}, got {value}", field=field)
-    return value
-
-
-def _text(value: object, field: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"expected a text, got {value!r}", field=field)
     return value

@@ -110,7 +110,9 @@ class Scenario:
         """How many problems a split has; None: as many as one asks for."""
         check_split(split)
         if self.recipe.generator == "files":
-            return (1 if self.is_arriving else len(self.recipe.files)) if split == "test" else 0
+            if self.is_arriving:  # the same files, other draws: every split has streams of its own
+                return 1 if split == "test" else None
+            return len(self.recipe.files) if split == "test" else 0
         if self.own is None and self.settings.get("data"):
             return len(tpch_names(str(self.settings["data"]), self.whole("queries"))[split])
         return None

@@ -13,6 +13,7 @@ from weft.evaluation.questions.changes import Change, Devices, apply, label
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
+from weft.schedulers.base import is_stopped, until_stopped
 
 AS_IS = "as it is"
 
@@ -37,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A change not asked for by name that leaves no way to run everything."""
+    """A change without a row: one not asked for by name that cannot work, or one that Ctrl-C forestalled."""
 
     change: str
     reason: str
@@ -81,7 +82,13 @@ def whatif(
             skipped.append(Skipped(str(change), error.message))
     base = plan(problem)
     rows = [_row(AS_IS, base, base)]
-    rows += [_row(name, plan(changed), base) for name, changed in problems.items()]
+    for name, changed in until_stopped(problems.items()):
+        made = plan(changed)
+        if not is_stopped():  # a search cut short says nothing about the change
+            rows.append(_row(name, made, base))
+    skipped += [
+        Skipped(name, "interrupted before it was planned") for name in list(problems)[len(rows) - 1 :]
+    ]
     return Answer(tuple(rows), tuple(skipped))
 
 

@@ -20,7 +20,7 @@ from weft.evaluation.sweep.evaluation import Evaluation
 from weft.kinds import QUEUES
 from weft.model.graph import Floats
 from weft.policies.learned import Learned
-from weft.scenarios.recipes import Group
+from weft.scenarios.groups import Group
 
 
 @dataclass(frozen=True)

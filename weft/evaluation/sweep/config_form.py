@@ -11,7 +11,7 @@ from weft.errors import InputError
 from weft.evaluation.sweep.store import Config
 from weft.kinds import KINDS, PROBLEMS, TASKS, Kind
 from weft.scenarios.generators import GENERATORS
-from weft.scenarios.recipes import Group, groups_of
+from weft.scenarios.groups import Group, groups_of
 
 T = TypeVar("T")
 
@@ -62,6 +62,14 @@ class Asked:
         return unit if isinstance(unit, str) else ""
 
     @property
+    def defaults(self) -> dict[str, object]:
+        """Settings of the scenario -> their values unless others are chosen."""
+        listed = self.recipe["settings"]
+        return {
+            str(one["name"]): one["default"] for one in map(table, listed if isinstance(listed, list) else [])
+        }
+
+    @property
     def num_rows(self) -> int:
         """Rows of the whole sweep, whether or not they are there."""
         return len(self.cells) * self.num_problems * len(self.seeds) * len(self.schedulers)
@@ -80,7 +88,7 @@ class Asked:
     @property
     def _usual_kind(self) -> Kind:
         known = GENERATORS.get(self.generator)
-        return KINDS[str(self.recipe.get("kind", PROBLEMS.name))] if known is None else known.kind
+        return KINDS[str(self.recipe.get("kind", PROBLEMS.name if known is None else known.kind.name))]
 
     @property
     def metric(self) -> str:

@@ -109,8 +109,8 @@ class TaskRecipe:
         return f"best policy {-outcome.best:+.2f} % against the best rule in validation"
 
     def next_command(self, run: str) -> str:
-        load = self.settings.get("load", 0)
-        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)} --set load={load} --seeds 8"
+        load = f" --set load={self.settings['load']}" if "load" in self.settings else ""
+        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{load} --seeds 8"
 
     def to_dict(self) -> dict[str, object]:
         return {
