@@ -27,7 +27,9 @@ REPLAYS = 50
 MOST_CRITICAL = 10
 TRADERS = ("heft", "peft", "cpop", "deft")
 """Whose plans are looked at for cost and energy, as in ``weft pareto``."""
-MOST_PLANS = 400
+MOST_PLANS, FEWEST_PLANS = 400, 20
+MOST_PLANNED = 2_000_000
+"""Tasks in all plans on parts of the cluster together: plans of large problems are fewer."""
 EACH = "each"
 
 
@@ -220,7 +222,9 @@ def _front(plan: Plan) -> Answers:
     def make(problem: Problem, name: str) -> Schedule:
         return catalog.schedule(problem, name, seed=plan.seed or 0).schedule
 
-    tried = explore(plan.problem, TRADERS, make, most=MOST_PLANS, seed=plan.seed or 0)
+    fitting = MOST_PLANNED // max(1, plan.problem.num_tasks)
+    most = max(FEWEST_PLANS, min(MOST_PLANS, fitting))
+    tried = explore(plan.problem, TRADERS, make, most=most, seed=plan.seed or 0)
     mine = (found.makespan, found.cost, found.energy)
     energy = f" and {amount(found.energy)} J" if has_watts(found) else ""
     line = f"It costs {amount(found.cost)}{energy}; {_verdict(tried, mine)}."
