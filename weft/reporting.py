@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weft.catalog import Result
-from weft.errors import InputError
+from weft.errors import InputError, expect, expect_each
 from weft.evaluation import report as reports
 from weft.evaluation.comparing import Around
 from weft.io.schedules import is_schedule
@@ -59,7 +59,7 @@ def report(
     claims: str | None = None,
     charts: bool = True,
     problem: Problem | None = None,
-    whatif: Sequence[str] = (),
+    whatif: str | Sequence[str] = (),
     noise: float | None = None,
     pareto: bool = False,
     command: str = "",
@@ -86,13 +86,13 @@ def report(
     whatif, noise, pareto
         Of a plan: changes of the machines such as ``add:a100=1``; how far run times vary; whether it is
         compared in cost and energy with plans on parts of the cluster.
-    command
-        What stands at the end of the page as the command that wrote it.
-    on_notice, around
-        Called with lines a person should see; with words for what takes long, to be open meanwhile.
+    command, on_notice, around
+        What stands at the end of the page as the command that wrote it; called with lines a person should
+        see; with words for what takes long, to be open meanwhile.
     """
     path, told = _page(out), _Told(on_notice, around)
-    questions = reports.Questions(tuple(whatif), noise, pareto)
+    changes = _changes(whatif)
+    questions = reports.Questions(tuple(changes), noise, pareto)
     plan = _plan(sources, problem)
     if plan is not None:
         _refuse(
@@ -102,7 +102,7 @@ def report(
         asked = reports.PlanOptions(title, baseline or "heft", charts, questions, command)
         return _write_plan(plan, asked, path, told)
     _refuse(
-        {"problem": problem, "whatif": list(whatif), "noise": noise, "pareto": pareto},
+        {"problem": problem, "whatif": changes, "noise": noise, "pareto": pareto},
         "is about one plan: give a schedule",
     )
     chosen = reports.Options(title, baseline, subject, instance, charts, claims, command or "weft report")
@@ -110,9 +110,15 @@ def report(
 
 
 def _page(out: str | Path) -> Path:
+    expect(out, (str, Path), "a path that ends in .html or .md", "out")
     if Path(out).suffix.lower() not in SUFFIXES:
         raise InputError(f"expected a path that ends in .html or .md, got {str(out)!r}", field="out")
     return Path(out)
+
+
+def _changes(whatif: str | Sequence[str]) -> list[str]:
+    expect_each(whatif, str, "changes such as add:a100=1", "whatif")
+    return [whatif] if isinstance(whatif, str) else list(whatif)
 
 
 class _Told(NamedTuple):
@@ -125,7 +131,11 @@ class _Told(NamedTuple):
 def _paths(sources: Sources) -> list[str | Path]:
     if isinstance(sources, Schedule | Result):
         return []
-    return [sources] if isinstance(sources, str | Path) else list(sources)
+    several = [sources] if isinstance(sources, str | Path) else sources
+    expect_each(several, (str, Path), "folders or files to report on", "sources")
+    if not several:
+        raise InputError("expected folders or files to report on, got none", field="sources")
+    return list(several)
 
 
 def _plan(sources: Sources, problem: Problem | None) -> reports.Plan | None:

@@ -99,7 +99,7 @@ def schedule(
     problem = load(file, cluster, ccr, copies)
     with output.until_interrupt() as stop:
         result = make(problem, scheduler, seed, seconds, evaluations)
-    opt.say_unused(scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
+    opt.say_unused([scheduler], {"--samples": samples, "--effort": effort, "--budget": budget})
     fault = first_fault(result.schedule)
     if out is not None:
         write_schedule(result, out, valid=fault is None)
@@ -224,6 +224,7 @@ def compare(
         )
     if not found.rows and stop.is_asked:
         raise KeyboardInterrupt
+    opt.say_unused(found.schedulers, {"--budget": budget, "--effort": effort})
     if as_json:
         question = opt.again(None, cluster, ccr, copies, seed)
         command = _compare_command(files, found.schedulers, question, budget, effort)
@@ -309,7 +310,7 @@ def _compare_command(
     words = ["weft", "compare", *map(str, files), "--schedulers", ",".join(names)]
     words += ["--budget", budget] if budget is not None else []
     words += ["--effort", str(effort)] if effort is not None else []
-    return " ".join(part for part in (shlex.join(words), question, "--json") if part)
+    return output.in_full(" ".join(part for part in (shlex.join(words), question, "--json") if part))
 
 
 def validate(

@@ -225,7 +225,7 @@ def test_planner_of_whatif_is_never_loaded_from_the_name_in_a_file(queued: Sched
 )
 def test_change_that_means_nothing_is_refused(queued: Schedule, text: str):
     with pytest.raises(InputError, match=r"^whatif: expected "):
-        weft.report(queued, whatif=[text])
+        weft.report(queued, whatif=text)
 
 
 # -- sources --------------------------------------------------------------------------------------

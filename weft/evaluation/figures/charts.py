@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from weft.catalog import Result
-from weft.errors import InputError
+from weft.errors import InputError, expect, expect_each
 from weft.evaluation.figures import gantt as drawing
 from weft.io.sources import write_bytes
 from weft.model.schedule import Schedule
@@ -102,4 +102,9 @@ def _write_page(plans: Mapping[str, Schedule], out: str | Path) -> None:
 def _titled(plans: Schedule | Result | Mapping[str, Schedule]) -> Mapping[str, Schedule]:
     if isinstance(plans, Schedule):
         return {"": plans}
-    return {plans.scheduler: plans.schedule} if isinstance(plans, Result) else plans
+    if isinstance(plans, Result):
+        return {plans.scheduler: plans.schedule}
+    words = "a schedule, a result, or schedules by their titles"
+    expect(plans, Mapping, words, "plans")
+    expect_each(plans.values(), Schedule, words, "plans")
+    return plans
