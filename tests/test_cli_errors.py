@@ -62,7 +62,7 @@ BAD = [
     (("schedule", PIPELINE, "--cluster", "broken.toml"), "bad-input", "broken.toml"),
     (("schedule", "chain.dot"), "bad-input", "gpu-mix-8"),
     (("schedule", PIPELINE, "-c", CLUSTER, "--scheduler", "heff"), "bad-input", "did you mean 'heft'?"),
-    (("schedule", PIPELINE, "-c", CLUSTER, "--budget", "soon"), "bad-input", "such as 2s"),
+    (("schedule", PIPELINE, "-c", CLUSTER, "--budget", "soon"), "bad-input", "such as '5 min'"),
     (("schedule", PIPELINE, "-c", CLUSTER, "--budget", "0s"), "bad-input", "time > 0"),
     (("schedule", PIPELINE, "-c", CLUSTER, "--budget", "1s", "--effort", "3"), "bad-input", "not both"),
     (("schedule", PIPELINE, "-c", CLUSTER, "--noise", "30"), "bad-input", "such as 0.3 or 30%, at most 10"),

@@ -179,7 +179,7 @@ RECORDS = [
     ("notes without an end", "rows.jsonl:1: expected a JSON object"),
     (
         '{"schema": "weft/bench-rows/2", "bench": "taillard", "scheduler": "cpop"}\n',
-        "expected 'heft', got 'cpop'",
+        "holds rows of another run (--scheduler: there cpop, here heft): ask for the same, or choose another file",
     ),
     ("HEAD\n{}\n", "rows.jsonl:2: expected a row of weft bench --out"),
     ("HEAD\nnothing\n", "rows.jsonl:2: expected a JSON object"),

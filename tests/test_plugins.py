@@ -235,7 +235,12 @@ def test_command_line_reads_a_format_of_ones_own(run: Run, tmp_path: Path):
     assert run("--format", "mine.py:EdgeList", *words)[0] == 0
     code, _, err = run("schedule", "a.edges", "-c", "gpu-mix-8")
     assert (code, "the content looks like none" in err) == (2, True)
-    code, _, err = run("--format", "mine.py:ByNumber", "schedule", "a.edges", "-c", "gpu-mix-8")
+    after = run("schedule", "a.edges", "--format=mine.py:EdgeList", "-c", "gpu-mix-8")
+    assert (after[0], after[2]) == (
+        0,
+        "next: weft --format mine.py:EdgeList compare a.edges --cluster gpu-mix-8\n",
+    )
+    code, _, err = run("schedule", "--format", "mine.py:ByNumber", "a.edges", "-c", "gpu-mix-8")
     assert (code, "expected a file format, and ByNumber has no function 'detect'" in err) == (2, True)
 
 

@@ -285,7 +285,9 @@ def schedule(
     plan = chosen.plan(problem, seed=seed, limit=limit)
     seconds = time.perf_counter() - started
     logging.getLogger(__name__).info("%s planned %s in %s", name, problem.name, duration(seconds))
-    is_repeatable = limit.is_repeatable and not is_stopped() and not getattr(chosen, "is_cut", False)
+    is_limited_one = not isinstance(scheduler, str) or is_limited(scheduler)
+    is_ended = is_limited_one and (not limit.is_repeatable or is_stopped())
+    is_repeatable = not is_ended and not getattr(chosen, "is_cut", False)
     return Result(name, plan, seconds, seed, is_repeatable, getattr(chosen, "note", ""))
 
 

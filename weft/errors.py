@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -110,6 +110,19 @@ class LockedError(WeftError):
 
 class UnknownKindWarning(UserWarning):
     """A cluster gives run times or speeds for kinds that no task has."""
+
+
+def expect(value: object, kinds: type | tuple[type, ...], words: str, field: str) -> None:
+    """Refuse an argument that is none of these types; ``words`` say what it should be."""
+    if not isinstance(value, kinds):
+        raise InputError(f"expected {words}, got {type(value).__name__}", field=field)
+
+
+def expect_each(values: object, kinds: type | tuple[type, ...], words: str, field: str) -> None:
+    """Refuse an argument that is no list or the like, or holds something of another type."""
+    expect(values, Iterable, words, field)
+    for value in values:  # type: ignore[attr-defined]
+        expect(value, kinds, words, field)
 
 
 def exit_code_of(work: Callable[[], None], *, go_on: str = "the same command goes on") -> int:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, LockedError
-from weft.evaluation.sweep.store import CONFIG, DATABASE, Measured, Row, differences, open_sweep, read_sweep
+from weft.evaluation.sweep.changed import changes_of_sweep, differences
+from weft.evaluation.sweep.store import CONFIG, DATABASE, Measured, Row, open_sweep, read_sweep
 from weft.io.folders import LOCK
 from weft.kinds import PROBLEMS, QUEUES
 
@@ -84,9 +85,42 @@ def test_folder_holds_a_readable_configuration(tmp_path: Path):
 def test_folder_of_another_configuration_is_refused_by_name_of_the_difference(tmp_path: Path):
     with open_sweep(tmp_path, CONFIG_A):
         pass
-    expected = r"another configuration \(seeds: there \[0, 1\], here \[0\]\)"
+    expected = r"another sweep \(--seeds: there 0 to 1, here 0\): ask for the same"
     with pytest.raises(InputError, match=expected), open_sweep(tmp_path, CONFIG_A | {"seeds": [0]}):
         pass
+
+
+SCENARIO = {"name": "mine", "cluster": "{}", "policies": {"ppo": "aa"}, "seed": 0}
+ASKED = {
+    "scenario": SCENARIO,
+    "cells": {"": {"p_c": 0.5, "jobs": 10}},
+    "inputs": {"a.json": "hash"},
+    "effort": None,
+    "versions": {"weft": "0.1.0", "kernels": "aa"},
+}
+CHANGED = [
+    ({"cells": {"": {"p_c": 0.7, "jobs": 10}}}, ["--set p_c: there 0.5, here 0.7"]),
+    (
+        {"cells": {"p_c=0": {"p_c": 0, "jobs": 10}, "p_c=1": {"p_c": 1, "jobs": 10}}},
+        ["--set p_c: there 0.5, here 0,1"],
+    ),
+    ({"effort": 10}, ["--effort: there none, here 10"]),
+    ({"inputs": {"a.json": "other"}}, ["the file a.json has changed"]),
+    ({"inputs": {"b.json": "hash"}}, ["the files: there a.json, here b.json"]),
+    ({"scenario": SCENARIO | {"name": "yours"}}, ["the scenario: there mine, here yours"]),
+    ({"scenario": SCENARIO | {"cluster": "{1}"}}, ["--cluster: the cluster is another one"]),
+    ({"scenario": SCENARIO | {"policies": {"ppo": "bb"}}}, ["the policy ppo has other weights"]),
+    ({"scenario": SCENARIO | {"seed": 1}}, ["the scenario has changed (seed)"]),
+    (
+        {"versions": {"weft": "0.1.0", "kernels": "bb"}},
+        ["made by another version of weft or of what it needs (kernels)"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("changed", "words"), CHANGED)
+def test_changes_of_a_sweep_name_the_option(changed: dict[str, object], words: list[str]):
+    assert changes_of_sweep(ASKED, ASKED | changed) == words
 
 
 def test_differences_go_into_tables_and_lists():

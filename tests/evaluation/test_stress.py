@@ -160,7 +160,9 @@ def test_open_search_done_tries_nothing_again(tmp_path: Path) -> None:
 def test_open_search_refuses_another_question(tmp_path: Path) -> None:
     run_in(tmp_path, 20)
     with (
-        pytest.raises(InputError, match=r"holds another search \(ratio: there 1.3, here 2\): choose another"),
+        pytest.raises(
+            InputError, match=r"holds another search \(--ratio: there 1.3, here 2\): ask for the same"
+        ),
         open_search(tmp_path, Question("heft", "peft", 2, SMALL)),
     ):
         pass

@@ -12,7 +12,7 @@ from strategies import problems
 
 from weft import catalog
 from weft.errors import InputError
-from weft.io.files import read_problem, write_problem
+from weft.io.files import read_graph, read_problem, write_problem
 from weft.io.json_files import dump_json, parse_json
 from weft.io.problems import problem_document, problem_from_document
 from weft.io.toml_files import dump_toml, parse_toml
@@ -69,6 +69,42 @@ def test_times_of_jobs_and_classes_may_have_units(tmp_path: Path):
     assert again.run_times.tolist() == problem.run_times.tolist()
     once = again.replaced(jobs=(Job(again.graph),))
     assert validate(catalog.schedule(once, "heft").schedule) == ()
+
+
+def test_problem_without_cluster_takes_the_one_given(tmp_path: Path):
+    path = tmp_path / "p.json"
+    path.write_bytes(dump_json({"jobs": [{"graph": GRAPH, "release": 2}], "noise": 0.1}))
+    problem = read_problem(path, "cpu-4")
+    assert (problem.cluster.num_devices, problem.jobs[0].release, problem.noise) == (4, 2.0, 0.1)
+    assert read_graph(path).names == ("a",)
+    with pytest.raises(InputError, match=r"p.json: cluster: the file names no machines: give a cluster file"):
+        read_problem(path)
+
+
+NAMED = [
+    ("none.json", "cpu-4", r"none.json: no such file \(named in .*p.json: jobs\[0\].graph\)"),
+    (
+        "bad.json",
+        "cpu-4",
+        r"bad.json: tasks\[0\].work: expected .*, got -1 \(named in .*p.json: jobs\[0\].graph\)",
+    ),
+    ("good.json", "none.toml", r"none.toml: no such file \(named in .*p.json: cluster\)"),
+    ("good.json", "cpu-5", r"p.json: cluster: no file and no built-in cluster 'cpu-5'; did you mean 'cpu-4'"),
+    (
+        "good.json",
+        "good.json",
+        r"good.json: device: expected a cluster, got .* \(named in .*p.json: cluster\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("graph", "cluster", "message"), NAMED)
+def test_error_of_a_named_file_says_who_named_it(graph: str, cluster: str, message: str, tmp_path: Path):
+    (tmp_path / "good.json").write_bytes(dump_json(GRAPH))
+    (tmp_path / "bad.json").write_bytes(dump_json({"tasks": [{"name": "a", "work": -1}]}))
+    (tmp_path / "p.json").write_bytes(dump_json({"jobs": [{"graph": graph}], "cluster": cluster}))
+    with pytest.raises(InputError, match=message):
+        read_problem(tmp_path / "p.json")
 
 
 @given(problems())

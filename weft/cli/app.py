@@ -35,6 +35,7 @@ from weft.plugins import named_by_user
 BUG = 70
 ANYWHERE = {"--debug": "debug", "--quiet": "quiet", "-v": "verbose", "--verbose": "verbose"}
 """Options that may stand before or after the verb, and what each asks for."""
+FORMAT = "--format"
 
 app = typer.Typer(
     name="weft",
@@ -95,14 +96,17 @@ def _common(
     ] = False,
     format: Annotated[
         list[str] | None,
-        typer.Option("--format", metavar="FILE.py:NAME", help="Also read files of this format of yours."),
+        typer.Option(
+            FORMAT, metavar="FILE.py:NAME", help="Also read this format of yours; anywhere on the line."
+        ),
     ] = None,
 ) -> None:
-    """Options before the verb; ``main`` takes those of ``ANYWHERE`` off the line before they are parsed."""
+    """Options before the verb; ``main`` brings those that may stand anywhere to where they are parsed."""
     if format:
         from weft.io import formats
 
         context.with_resource(formats.kept())
+        context.with_resource(output.repeated([word for name in format for word in (FORMAT, name)]))
         formats.register_code(format)
 
 
@@ -129,15 +133,23 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parted(words: list[str]) -> tuple[list[str], set[str]]:
-    """The line without the options that may stand anywhere on it, and what those ask for."""
+    """The line without the options of ``ANYWHERE``, formats in front, and what the options taken off ask for."""
     end = words.index("--") if "--" in words else len(words)
     left = [word for word in words[:end] if word not in ANYWHERE]
-    return left + words[end:], {ANYWHERE[word] for word in words[:end] if word in ANYWHERE}
+    first: list[str] = []
+    for k in reversed(range(len(left))):
+        if left[k].startswith(f"{FORMAT}=") or (left[k] == FORMAT and k + 1 < len(left)):
+            size = 1 if "=" in left[k] else 2
+            first = left[k : k + size] + first
+            del left[k : k + size]
+    return first + left + words[end:], {ANYWHERE[word] for word in words[:end] if word in ANYWHERE}
 
 
 def _run(words: list[str], wanted: set[str]) -> int:
     is_json = "--json" in words
     try:
+        if words[-1] == FORMAT:
+            raise InputError("expected FILE.py:NAME, got nothing", field=FORMAT)
         loudness = output.loudness(is_quiet="quiet" in wanted, is_verbose="verbose" in wanted)
         with loudness, named_by_user(words), output.warnings_as_notes():
             code = app(args=words, prog_name="weft", standalone_mode=False)
@@ -155,6 +167,8 @@ def _run(words: list[str], wanted: set[str]) -> int:
             import traceback
 
             traceback.print_exc()
+        if isinstance(error, WeftError):
+            error.field = _by_option(error, words)
         return _report(error, is_json)
     if code == INTERRUPTED:
         line = f"interrupted{_go_on(words)}"
@@ -162,9 +176,17 @@ def _run(words: list[str], wanted: set[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _by_option(error: WeftError, words: list[str]) -> str | None:
+    """Where an error is: an argument by the option that gave it."""
+    option = f"--{error.field}".replace("_", "-")
+    is_given = any(word == option or word.startswith(f"{option}=") for word in words)
+    return option if is_given and error.file is None else error.field
+
+
 def _go_on(words: list[str]) -> str:
     """The command that resumes the work of this one, where it keeps what is done."""
-    verb = next((word for word in words if not word.startswith("-")), "")
+    end = max((k + 2 for k, word in enumerate(words) if word == FORMAT), default=0)
+    verb = next((word for word in words[end:] if not word.startswith("-")), "")
     has_rows = verb in ("evaluate", "bench")
     if has_rows and not any(word.startswith(("--out", "-o")) for word in words):
         return "; with --out the rows that are done are kept, and the same command goes on"

@@ -64,12 +64,12 @@ def bench(
     only: dict[str, Any] = {"instances": opt.split_names(instances), "groups": opt.split_names(groups)}
     limit: dict[str, Any] = {"budget": opt.parse_duration(budget), "effort": opt.efforts(effort, samples)}
     watch = _Watch()
-    with output.until_interrupt("the instances so far") as stop, opt.named("check", "instances", "groups"):
+    with output.until_interrupt("the instances so far") as stop:
         how: dict[str, Any] = {"out": out, "on_look": watch, "around": output.progress}
         found = run(name, scheduler, data=data, seed=seed, check=check, **only, **limit, **how)
     if not found.rows and stop.is_asked:
         raise KeyboardInterrupt
-    opt.say_unused(found.settings.scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
+    opt.say_unused([found.settings.scheduler], {"--samples": samples, "--effort": effort, "--budget": budget})
     if as_json:
         output.emit(found.to_dict() | stop.fields)
     else:

@@ -89,6 +89,7 @@ def evaluate(
     with _counting("rows") as progress:
         found = request.evaluate(cells, names, **which, **how, progress=progress)
     _say_fallbacks(found)
+    opt.say_unused(found.schedulers, {"--effort": effort})
     if plot is not None:
         _draw(found, plot)
     if as_json:

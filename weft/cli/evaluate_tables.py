@@ -36,7 +36,7 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
         _say_who_broke(found)
     samples = f"{noun_of(found)}s"
     if len(found.units) < 2 and len(found.sound) > 1:
-        output.say(f"one of the {samples} says nothing about others: no verdicts (--{samples} N)")
+        output.say(f"one of the {samples} says nothing about others: no verdicts ({_more(found)})")
     elif len(found.sound) > 1:
         winner = standing(found)
         costs = what_it_costs(found, winner.winner)
@@ -53,6 +53,16 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
         output.next_command("the same with --out SWEEP keeps the rows and can be resumed")
 
 
+def _more(found: Evaluation, wanted: int | None = None) -> str:
+    """What gives more samples: an option, or more files where those given are all there are."""
+    from weft.evaluation.sweep.standing import noun_of
+
+    if found.asked is not None and found.asked.generator == "files" and not found.has_seed_samples:
+        return "give more files" if wanted is None else f"give {wanted} files"
+    option = f"--{noun_of(found)}s"
+    return f"take more {option}" if wanted is None else f"{option} {wanted}"
+
+
 def _say_how_to_read(found: Evaluation) -> None:
     """What marks, intervals and verdicts mean, each where there are some."""
     from weft.evaluation.sweep.standing import noun_of
@@ -63,13 +73,11 @@ def _say_how_to_read(found: Evaluation) -> None:
     if few:
         most = max(few, key=lambda one: one.n)
         together = f" for {num} comparisons made together" if num > 1 else ""
-        output.say(f"  {most.too_few(noun_of(found))}{together} (--{samples} {most.least_n})")
+        output.say(f"  {most.too_few(noun_of(found))}{together} ({_more(found, most.least_n)})")
     elif num > 1:
         output.say(f"  verdicts are corrected for {num} comparisons made together (Holm), intervals are not")
     if any(one.is_open for one in found.against.values()):
-        output.say(
-            f"  where an interval leaves out 0 and yet nothing is distinguishable, take more --{samples}"
-        )
+        output.say(f"  where an interval leaves out 0 and yet nothing is distinguishable, {_more(found)}")
 
 
 def _show_envelopes(found: Evaluation) -> None:

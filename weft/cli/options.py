@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -89,17 +89,27 @@ def efforts(effort: int | None, samples: int | None) -> int | None:
     return samples if effort is None else effort
 
 
-def say_unused(scheduler: str, limits: Mapping[str, object]) -> None:
-    """Say which of the limits given does nothing, where a planner makes one plan and is done."""
+def say_unused(schedulers: Sequence[str], limits: Mapping[str, object]) -> None:
+    """Say which of the limits given does nothing, where every planner makes one plan and is done."""
     from weft import catalog
 
     given = [option for option, value in limits.items() if value is not None]
-    if given and not catalog.is_limited(scheduler):
-        name = output.safe(scheduler)
-        output.note(f"{name} makes one plan and neither draws nor searches: {given[0]} changes nothing")
+    if not given or any(map(catalog.is_limited, schedulers)):
+        return
+    names = output.safe(", ".join(schedulers))
+    does = "makes one plan and neither draws nor searches" if len(schedulers) == 1 else "search nothing"
+    output.note(f"{names} {does}: {given[0]} changes nothing")
 
 
-def check_chart(path: Path | None, field: str, what: str = "a Gantt chart") -> None:
+def check_gantt(path: Path | None, field: str) -> None:
+    """Refuse a Gantt chart that cannot be drawn; a page needs no extra."""
+    from weft.evaluation.figures.charts import check_path
+
+    if path is not None:
+        check_path(path, field)
+
+
+def check_chart(path: Path | None, field: str, what: str) -> None:
     """Refuse a picture that cannot be drawn, before a long plan is made for it."""
     from weft.evaluation.figures.gantt import check_path
 
@@ -119,7 +129,7 @@ def again(file: Path | None, cluster: str | None, ccr: float | None, copies: boo
 
 @contextmanager
 def named(*options: str) -> Iterator[None]:
-    """An error about one of these arguments names the option that gave it."""
+    """An error about one of these arguments names the option that gives it, whether or not it was given."""
     try:
         yield
     except WeftError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import threading
 import warnings
@@ -165,9 +166,28 @@ def warnings_as_notes() -> Iterator[None]:
         yield
 
 
+_repeated = ""
+
+
+@contextmanager
+def repeated(words: Sequence[str]) -> Iterator[None]:
+    """While this holds, every command that is named has these options before its verb."""
+    global _repeated
+    _repeated = shlex.join(words)
+    try:
+        yield
+    finally:
+        _repeated = ""
+
+
+def in_full(command: str) -> str:
+    """A command line of weft with the options before the verb that this one was given."""
+    return command.replace("weft ", f"weft {_repeated} ", 1) if _repeated else command
+
+
 def next_command(command: str) -> None:
     """Name the command a person is likely to want next."""
-    note(f"next: {command}")
+    note(f"next: {in_full(command)}")
 
 
 def console() -> Console:

@@ -13,7 +13,7 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
-from weft.errors import INTERRUPTED
+from weft.errors import INTERRUPTED, InputError
 
 if TYPE_CHECKING:
     from weft.catalog import Result
@@ -26,7 +26,9 @@ Noise = Annotated[
     str | None,
     typer.Option("--noise", metavar="CV", help="Replay the plan with run times that vary: 0.3 or 30%."),
 ]
-Drawn = Annotated[Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG or SVG).")]
+Drawn = Annotated[
+    Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG, SVG or HTML).")
+]
 NOT_VALID = 1
 """Exit code where a schedule breaks a rule."""
 
@@ -37,6 +39,15 @@ def load(file: Path, cluster: str | None, ccr: float | None, copies: bool) -> Pr
 
     with output.progress(f"reading {file}"):
         return read_problem(file, cluster, ccr=ccr, copies=copies)
+
+
+def no_problem(schedule: Path, verb: str) -> InputError:
+    """The refusal of a schedule file alone, with what is missing."""
+    return InputError(
+        f"a schedule does not hold its problem: give the workflow, and the cluster unless the workflow names its machines, "
+        f"as in weft {verb} {shlex.quote(str(schedule))} FILE --cluster C",
+        file=str(schedule),
+    )
 
 
 def make(
@@ -83,12 +94,12 @@ def schedule(
     seconds, spread_by = opt.parse_duration(budget), opt.parse_noise(noise)
     output.check_folder(out)
     output.check_folder(gantt)
-    opt.check_chart(gantt, "--gantt")
+    opt.check_gantt(gantt, "--gantt")
     evaluations = opt.efforts(effort, samples)
     problem = load(file, cluster, ccr, copies)
     with output.until_interrupt() as stop:
         result = make(problem, scheduler, seed, seconds, evaluations)
-    opt.say_unused(scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
+    opt.say_unused([scheduler], {"--samples": samples, "--effort": effort, "--budget": budget})
     fault = first_fault(result.schedule)
     if out is not None:
         write_schedule(result, out, valid=fault is None)
@@ -213,6 +224,7 @@ def compare(
         )
     if not found.rows and stop.is_asked:
         raise KeyboardInterrupt
+    opt.say_unused(found.schedulers, {"--budget": budget, "--effort": effort})
     if as_json:
         question = opt.again(None, cluster, ccr, copies, seed)
         command = _compare_command(files, found.schedulers, question, budget, effort)
@@ -298,7 +310,7 @@ def _compare_command(
     words = ["weft", "compare", *map(str, files), "--schedulers", ",".join(names)]
     words += ["--budget", budget] if budget is not None else []
     words += ["--effort", str(effort)] if effort is not None else []
-    return " ".join(part for part in (shlex.join(words), question, "--json") if part)
+    return output.in_full(" ".join(part for part in (shlex.join(words), question, "--json") if part))
 
 
 def validate(

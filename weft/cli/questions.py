@@ -83,14 +83,14 @@ def whatif(
     """Say what other devices, links or speeds would change."""
     from weft.evaluation.questions import whatif as asking
 
-    with opt.named("add", "remove", "bandwidth", "latency", "speed"):
-        changes = _changes(add, remove) + _tunings(bandwidth, latency, speed)
-        if not changes and not each:
-            raise InputError(f"expected a change: {CHANGES}", field="--add")
-        problem = plan.load(file, cluster, ccr, copies)
-        make = _maker([scheduler], seed, opt.parse_duration(budget), effort)
-        with output.until_interrupt("the changes planned so far") as stop:
-            answer = asking.whatif(problem, changes, lambda changed: make(changed, scheduler), each=each)
+    changes = _changes(add, remove) + _tunings(bandwidth, latency, speed)
+    if not changes and not each:
+        raise InputError(f"expected a change: {CHANGES}", field="--add")
+    problem = plan.load(file, cluster, ccr, copies)
+    make = _maker([scheduler], seed, opt.parse_duration(budget), effort)
+    with output.until_interrupt("the changes planned so far") as stop:
+        answer = asking.whatif(problem, changes, lambda changed: make(changed, scheduler), each=each)
+    opt.say_unused([scheduler], {"--budget": budget, "--effort": effort})
     if as_json:
         rows, skipped = ([asdict(row) for row in part] for part in (answer.rows, answer.skipped))
         fields = {"scheduler": scheduler, "rows": rows, "skipped": skipped, "time_unit": _unit(problem)}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from weft import catalog
-from weft.errors import MissingExtra, UnsupportedError
+from weft.errors import MissingExtra, UnsupportedError, expect, expect_each
 from weft.evaluation.sweep.checking import fault_of
 from weft.io.files import load_problem
 from weft.io.kind_names import warn_unknown_kinds
@@ -166,8 +166,10 @@ def compare(
     around
         Called with words for what takes long; the context it returns is open meanwhile.
     """
+    expect(schedulers, Iterable, "schedulers", "schedulers")
     names = _checked((schedulers,) if isinstance(schedulers, str) else schedulers)
     several = [problems] if isinstance(problems, Problem | str | Path) else problems
+    expect_each(several, (Problem, str, Path), "problems or files", "problems")
     loaded = [_loaded(one, cluster, ccr, copies, around) for one in several]
     warn_unknown_kinds([problem for _, problem in loaded])
     asked = _Asked(names, seed, budget, effort, around)

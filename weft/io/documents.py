@@ -9,7 +9,9 @@ from typing import Any
 from weft.errors import InputError
 from weft.io import clusters, native, problems, wfformat
 from weft.io.formats import Loaded
-from weft.io.sources import located, shown
+from weft.io.sources import located, named_in, shown
+from weft.model.cluster import Cluster
+from weft.model.graph import TaskGraph
 
 SCHEDULE_SCHEMA = "weft/schedule/1"
 _WHOLE = {"wfformat": "workflow", native.SCHEMA: "edges"}
@@ -44,7 +46,10 @@ def load(document: dict[str, Any], path: Path | None, *, follow: bool = True) ->
             return Loaded(cluster=clusters.cluster_from_document(document, name))
         if kind == problems.SCHEMA:
             references = _references(path) if follow and path is not None else None
-            return Loaded(problem=problems.problem_from_document(document, references, name))
+            posed = problems.posed_from_document(document, references, name)
+            if "cluster" not in document:
+                return Loaded(posed=posed)
+            return Loaded(problem=posed.on(problems.cluster_of(document, references)))
         raise InputError(_unexpected(document, kind), field="schema")
 
 
@@ -79,10 +84,16 @@ def _hint(document: dict[str, Any]) -> str:
 
 
 def _references(path: Path) -> problems.References:
-    """Files are named relative to the problem file."""
+    """Files are named relative to the problem file; what is wrong in them says who named them."""
     from weft.io import files
 
-    return problems.References(
-        lambda name: files.read_graph(path.parent / name),
-        lambda name: files.read_cluster(name if clusters.is_builtin(name) else path.parent / name),
-    )
+    def graph(name: str, field: str) -> TaskGraph:
+        with named_in(path, field):
+            return files.read_graph(path.parent / name)
+
+    def cluster(name: str, field: str) -> Cluster:
+        is_name = clusters.is_builtin(name) or not (Path(name).suffix or (path.parent / name).exists())
+        with named_in(path, field):
+            return clusters.builtin_cluster(name) if is_name else files.read_cluster(path.parent / name)
+
+    return problems.References(graph, cluster)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.errors import InputError
+from weft.errors import InputError, expect
 from weft.io import clusters, dot, native, problems, stg, wfformat
 from weft.io.clusters import builtin_clusters as builtin_clusters
 from weft.io.formats import Loaded, OwnFormat, find_format, own_formats
 from weft.io.json_files import dump_json
 from weft.io.kind_names import warn_unknown_kinds
+from weft.io.schedules import is_schedule as is_schedule
 from weft.io.schedules import read_schedule as read_schedule
 from weft.io.schedules import schedule_document as schedule_document
 from weft.io.schedules import write_schedule as write_schedule
@@ -44,6 +45,7 @@ _HELD = {
 
 def load(path: str | Path, *, limit_bytes: int | None = None) -> Loaded:
     """Everything a file holds, whatever its format."""
+    expect(path, (str, Path), "the name of a file", "path")
     path = Path(path)
     with located(path), without_collection():
         data = read_bytes(path, limit_bytes)
@@ -57,14 +59,19 @@ def read_graph(path: str | Path, *, limit_bytes: int | None = None) -> TaskGraph
     loaded = load(path, limit_bytes=limit_bytes)
     if loaded.graph is not None:
         return loaded.graph
-    if loaded.problem is None:
+    found = loaded.problem or loaded.posed
+    if found is None:
         raise InputError("expected a task graph, got a cluster", file=str(path))
-    with located(path, "jobs"):
-        return loaded.problem.graph
+    if len(found.jobs) != 1:
+        raise InputError(
+            f"expected a problem with one job, got {len(found.jobs)}", file=str(path), field="jobs"
+        )
+    return found.jobs[0].graph
 
 
 def read_cluster(name: str | Path) -> Cluster:
     """A built-in cluster by name, or the cluster of a file (``./name`` for a file called like a built-in)."""
+    expect(name, (str, Path), "the name of a cluster or of a file", "cluster")
     text = str(name)
     is_name = isinstance(name, str) and not Path(name).suffix and os.sep not in name
     if is_name and (clusters.is_builtin(text) or not Path(name).exists()):
@@ -130,7 +137,7 @@ def load_problem(
 def _joined(loaded: Loaded, machines: Cluster | None, path: str | Path) -> Problem:
     if loaded.problem is not None:
         return loaded.problem if machines is None else loaded.problem.replaced(cluster=machines)
-    if loaded.graph is None:
+    if loaded.graph is None and loaded.posed is None:
         raise InputError("expected a workflow or a problem, got a cluster", file=str(path))
     machines = machines or loaded.cluster
     if machines is None:
@@ -139,6 +146,9 @@ def _joined(loaded: Loaded, machines: Cluster | None, path: str | Path) -> Probl
             f"the file names no machines: give a cluster file or a built-in cluster ({names})",
             field="cluster",
         )
+    if loaded.posed is not None:
+        return loaded.posed.on(machines)
+    assert loaded.graph is not None
     return Problem(loaded.graph, machines, Objective())
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from weft.errors import InputError
 from weft.model.cluster import Cluster
@@ -21,6 +21,9 @@ from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
 from weft.plugins import FORMATS as GROUP
 from weft.plugins import blamed, load, made, offers
+
+if TYPE_CHECKING:
+    from weft.io.problems import Posed
 
 HEAD_BYTES = 4096
 """How much of a file ``detect`` gets to see."""
@@ -33,6 +36,8 @@ class Loaded:
     graph: TaskGraph | None = None
     cluster: Cluster | None = None
     problem: Problem | None = None
+    posed: Posed | None = None
+    """Jobs that are a problem once there is a cluster."""
 
 
 class Reader(Protocol):

@@ -24,30 +24,46 @@ SCHEMA = "weft/problem/1"
 
 @dataclass(frozen=True)
 class References:
-    """How names of files inside a document are followed."""
+    """How names of files inside a document are followed, each given with the field that holds it."""
 
-    graph: Callable[[str], TaskGraph]
-    cluster: Callable[[str], Cluster]
+    graph: Callable[[str, str], TaskGraph]
+    cluster: Callable[[str, str], Cluster]
+
+
+@dataclass(frozen=True)
+class Posed:
+    """A problem without its machines."""
+
+    jobs: tuple[Job, ...]
+    objective: Objective
+    noise: float
+    name: str
+
+    def on(self, cluster: Cluster) -> Problem:
+        """The problem on these machines."""
+        return Problem(self.jobs, cluster, self.objective, self.noise, self.name)
 
 
 def problem_from_document(
     document: Row, references: References | None = None, name: str = "problem"
 ) -> Problem:
     """A problem from its document; without ``references`` everything must be inline."""
+    return posed_from_document(document, references, name).on(cluster_of(document, references))
+
+
+def posed_from_document(document: Row, references: References | None = None, name: str = "problem") -> Posed:
+    """The same, its cluster left aside."""
     from weft.io.headers import ProblemPart, checked
 
     header = {key: value for key, value in document.items() if key not in ("jobs", "cluster")}
     part = checked(ProblemPart, header)
     if part.schema_name != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {shown(part.schema_name)}", field="schema")
-    jobs = [_job(row, references, i) for i, row in enumerate(rows_of(document, "jobs"))]
-    return Problem(
-        jobs,
-        _cluster(document, references),
-        Objective(part.objective.metric, part.objective.copies),
-        part.noise,
-        part.name or name,
-    )
+    jobs = tuple(_job(row, references, i) for i, row in enumerate(rows_of(document, "jobs")))
+    if not jobs:
+        raise InputError("expected at least one job, got none", field="jobs")
+    objective = Objective(part.objective.metric, part.objective.copies)
+    return Posed(jobs, objective, part.noise, part.name or name)
 
 
 def _job(row: Row, references: References | None, i: int) -> Job:
@@ -59,7 +75,7 @@ def _job(row: Row, references: References | None, i: int) -> Job:
     if isinstance(named, str):
         if references is None:
             raise InputError("expected the graph inline, got a file name", field=f"{where}.graph")
-        graph = references.graph(named)
+        graph = references.graph(named, f"{where}.graph")
     else:
         document = object_of(row, "graph", where)
         with inside(f"{where}.graph"):
@@ -72,13 +88,14 @@ def _job(row: Row, references: References | None, i: int) -> Job:
     return Job(graph, **fields, eligible=None if eligible is None else tuple(eligible))
 
 
-def _cluster(document: Row, references: References | None) -> Cluster:
+def cluster_of(document: Row, references: References | None = None) -> Cluster:
+    """The cluster of a problem document, inline or by name."""
     named = document.get("cluster")
     if not isinstance(named, str):
         return cluster_from_document(object_of(document, "cluster"), where="cluster")
     if references is None:
         raise InputError("expected the cluster inline, got a name", field="cluster")
-    return references.cluster(named)
+    return references.cluster(named, "cluster")
 
 
 def problem_document(problem: Problem) -> dict[str, Any]:

@@ -156,6 +156,19 @@ def inside(place: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def named_in(path: str | Path, field: str) -> Iterator[None]:
+    """An error in another file says where that file was named; one of the name itself is of this place."""
+    try:
+        yield
+    except WeftError as error:
+        if error.file is None:
+            error.file, error.field = str(path), field
+        else:
+            error.message += f" (named in {path}: {field})"
+        raise
+
+
+@contextlib.contextmanager
 def without_collection() -> Iterator[None]:
     """No garbage collection while many small objects are made: a large file loads in half the time."""
     was_enabled = gc.isenabled()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from weft.errors import expect
 from weft.model.cluster import DeviceClass
 from weft.model.oracle_input import OracleInput
 from weft.model.problem import Problem, Realisation
@@ -68,6 +69,7 @@ def validate(
         What to judge by; by default the schedule's own. Without a realisation every run time is
         the expected one, and a problem with conditional branches is refused.
     """
+    expect(schedule, Schedule, "a weft.Schedule (of a result, result.schedule)", "schedule")
     given = OracleInput(
         schedule,
         schedule.problem if problem is None else problem,

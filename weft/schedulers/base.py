@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Real
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from weft.errors import InputError
+from weft.errors import InputError, expect
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 
@@ -70,6 +71,9 @@ class Limit:
     started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
+        for name in ("budget", "effort"):
+            if getattr(self, name) is not None:
+                expect(getattr(self, name), Real, "a number", name)
         if self.budget is not None and not self.budget > 0:
             raise InputError(f"expected a time > 0, got {self.budget}", field="budget")
         if self.effort is not None and self.effort < 1:

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from weft.errors import InputError, MissingExtra
 from weft.tables import did_you_mean
@@ -37,6 +37,7 @@ class Asked(NamedTuple):
     """Whether rows are written for TensorBoard too."""
 
 
+@runtime_checkable
 class TrainingRecipe(Protocol):
     """What a run trains on and with, of whatever algorithm."""
 

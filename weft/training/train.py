@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from pathlib import Path
 
 from weft.catalog import duration
+from weft.errors import expect, expect_each
 from weft.io.verb_documents import document
 from weft.training.algorithms import Asked, TrainingRecipe
 from weft.training.recipes import read_recipe
@@ -90,6 +92,9 @@ def train(
     on_done
         Called after each run of ``seeds``.
     """
+    expect(recipe, (str, Path, TrainingRecipe), "the name of a recipe, a TOML file or a recipe", "recipe")
+    if seeds is not None:
+        expect_each(seeds, Integral, "whole numbers", "seeds")
     if isinstance(recipe, str | Path):
         name, chosen = str(recipe), read_recipe(recipe, settings)
     else:

@@ -46,7 +46,8 @@ def _first(schedule: Schedule) -> float:
     return min(job.release for job in schedule.problem.jobs)
 
 
-def _quality(schedule: Schedule) -> str:
+def quality(schedule: Schedule) -> str:
+    """Makespan, bound and use of a schedule in a line."""
     bound = schedule.bound
     text = f"makespan {schedule.makespan:.5g} {schedule.time_unit}"
     if bound.value > 0:
@@ -144,7 +145,7 @@ def _panel(ax: Any, schedule: Schedule, title: str, names: tuple[str, ...], lane
         share = f"{100 * schedule.device_utilisation[d]:.0f} %"
         ax.text(1.01, centres[d], share, transform=ax.get_yaxis_transform(), va="center", fontsize=size)
     ax.text(1.01, 1.01, "busy", transform=ax.transAxes, fontsize=size, va="bottom")
-    ax.set_title(f"{title}: {_quality(schedule)}", loc="left", fontsize=10)
+    ax.set_title(f"{title}: {quality(schedule)}", loc="left", fontsize=10)
     ax.tick_params(axis="y", length=0)
     ax.spines[["top", "right", "left"]].set_visible(False)
 
@@ -239,7 +240,7 @@ def terminal(schedule: Schedule, width: int = 100, *, markup: bool = False) -> s
     names = schedule.problem.cluster.device_names
     margin = max(len(name) for name in names) + 1
     cells = max(width - margin - 7, 20)
-    lines = [_escape(_quality(schedule), markup)]
+    lines = [_escape(quality(schedule), markup)]
     canvas, marks = _canvas(schedule, cells)
     for device, name in enumerate(names):
         share = f" {100 * schedule.device_utilisation[device]:4.0f} %"

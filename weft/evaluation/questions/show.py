@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.errors import InputError
+from weft.errors import InputError, expect
 from weft.evaluation.figures import graphs as drawing
 from weft.evaluation.questions import fit as fitting
 from weft.evaluation.questions.fit import Fit, Machines
@@ -136,10 +136,13 @@ def _loaded(source: Problem | TaskGraph | str | Path) -> tuple[str, tuple[Job, .
     """Name, jobs and machines of what is to be shown."""
     if isinstance(source, str | Path):
         loaded = files.load(source)
+        if loaded.posed is not None:
+            return loaded.posed.name, loaded.posed.jobs, None
         found = loaded.problem or loaded.graph
         if found is None:
             raise InputError("expected a workflow or a problem, got a cluster", file=str(source))
         return *_loaded(found)[:2], found.cluster if isinstance(found, Problem) else loaded.cluster
+    expect(source, (Problem, TaskGraph), "a problem, a graph or a file", "source")
     if isinstance(source, Problem):
         return source.name, source.jobs, source.cluster
     return source.name, (Job(source, name=source.name),), None

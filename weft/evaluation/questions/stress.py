@@ -28,7 +28,7 @@ from weft.evaluation.questions.adversary import (
     neighbour,
     shrink,
 )
-from weft.evaluation.sweep.store import differences
+from weft.evaluation.sweep.changed import differences
 from weft.io.files import load_problem, write_problem
 from weft.io.folders import claim, locked
 from weft.io.json_files import dump_json, parse_json
@@ -288,7 +288,11 @@ def _resume(search: Search, folder: Path) -> None:
         raise InputError(f"expected {SCHEMA!r}", file=str(path), field="schema")
     other = differences(record.get("question"), asdict(search.question))
     if other:
-        raise InputError(f"holds another search ({other[0]}): choose another folder", file=str(folder))
+        option, _, sides = other[0].partition(": ")
+        changed = f"--{option.rpartition('.')[2].removeprefix('is_')}: {sides}"
+        raise InputError(
+            f"holds another search ({changed}): ask for the same, or choose another folder", file=str(folder)
+        )
     search.rounds, search.evaluations = (_count(record, key, path) for key in ("rounds", "evaluations"))
     for name in (WORST, SMALLEST):
         if (folder / name).exists():

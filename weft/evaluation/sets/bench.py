@@ -336,13 +336,15 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, object]:
 
 
 def _refuse_other(found: Mapping[str, object], head: Mapping[str, object], path: Path) -> None:
+    if found.get("schema") != head["schema"]:
+        raise InputError("expected the rows of weft bench --out", file=str(path), line=1)
     for key, value in head.items():
         if found.get(key) != value:
+            option = "the set" if key == "bench" else f"--{key}"
+            sides = f"{option}: there {found.get(key)}, here {value}"
             raise InputError(
-                f"the file is of another run: expected {value!r}, got {found.get(key)!r}",
+                f"holds rows of another run ({sides}): ask for the same, or choose another file",
                 file=str(path),
-                field=key,
-                line=1,
             )
 
 

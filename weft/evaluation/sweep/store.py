@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
+from weft.evaluation.sweep.changed import changes_of_sweep
 from weft.io.folders import claim, locked
 from weft.io.sources import write_bytes
 from weft.kinds import PROBLEMS, QUEUES
@@ -264,9 +265,9 @@ def _prepared(connection: sqlite3.Connection, config: Config, path: Path | None)
             "holds a sweep of a former weft: report on it, or choose another folder", file=str(path)
         )
     elif json.dumps(stored, sort_keys=True) != text:
-        difference = "; ".join(differences(stored, json.loads(text))[:3])
+        difference = "; ".join(changes_of_sweep(stored, json.loads(text))[:3])
         raise InputError(
-            f"holds a sweep of another configuration ({difference}): repeat it, or choose another folder",
+            f"holds another sweep ({difference}): ask for the same, or choose another folder",
             file=str(path),
         )
     return Store(connection, config)
@@ -296,23 +297,3 @@ def _parsed_config(text: object, file: str) -> dict[str, object]:
 def config_hash(config: Config) -> str:
     """SHA-256 of a configuration, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-
-
-def differences(stored: object, wanted: object, where: str = "") -> list[str]:
-    """Where two configurations differ, each as ``place: there ..., here ...``."""
-    if stored == wanted:
-        return []
-    if isinstance(stored, dict) and isinstance(wanted, dict):
-        keys = list(dict.fromkeys([*stored, *wanted]))
-        inner = [differences(stored.get(k), wanted.get(k), f"{where}.{k}" if where else k) for k in keys]
-        return [text for texts in inner for text in texts]
-    if isinstance(stored, list) and isinstance(wanted, list) and len(stored) == len(wanted):
-        pairs = zip(stored, wanted, strict=True)
-        found = [differences(a, b, f"{where}[{i}]") for i, (a, b) in enumerate(pairs)]
-        return [text for texts in found for text in texts]
-    return [f"{where}: there {_short(stored)}, here {_short(wanted)}"]
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
