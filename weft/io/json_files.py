@@ -51,7 +51,8 @@ def parse_json(data: bytes, path: str | Path) -> dict[str, Any]:
         if _LONE_SURROGATE.search(text):
             json.dumps(document, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
-        what = "the file ends too early" if error.pos >= len(text.rstrip()) else error.msg
+        rest = text[error.pos : error.pos + 100].strip()
+        what = f"{error.msg}, got {shown(rest, 20)}" if rest else "the file ends too early"
         raise InputError(f"expected JSON: {what}", file=file, line=error.lineno) from None
     except _Refused as error:
         line = text.count("\n", 0, max(text.find(error.literal), 0)) + 1

@@ -179,6 +179,7 @@ def write_atomic(data: bytes, path: Path) -> None:
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
 
 
