@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import glob
+import itertools
 import re
 import shlex
 import shutil
+import tomllib
 from functools import cached_property
 from pathlib import Path
 
 import pytest
 import typer
+from command_line import Weft
 
 from weft import catalog
 from weft.cli.app import app
@@ -34,7 +38,9 @@ CLAIMED = [page for page in RESULTS if (ROOT / "weft" / "claims" / f"{page.stem}
 """Those that judge the claims of a study."""
 
 every_page = pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *PAGES, *RESULTS], ids=lambda path: path.relative_to(ROOT).as_posix()
+    "page",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES, *RESULTS],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
 )
 
 
@@ -69,6 +75,45 @@ def test_page_python_blocks_run(page: Path, example_folder: Path):
     namespace: dict[str, object] = {"__name__": page.stem}
     for code in blocks(page, "python"):
         exec(compile(code, page.name, "exec"), namespace)
+
+
+LONG = ("doctor", "train", "out/policy", "out/policy@best")
+"""Words of the lines of docs/start.md that take long, or need what such a line makes."""
+
+
+def start_lines() -> list[list[str]]:
+    """The command lines of docs/start.md."""
+    return commands(ROOT / "docs" / "start.md", "weft")
+
+
+def is_long(words: list[str]) -> bool:
+    return any(part in LONG for word in words for part in word.split(","))
+
+
+def run_lines(weft: Weft, lines: list[list[str]]) -> None:
+    """Run command lines one after another, as a shell would; all must succeed."""
+    shutil.copytree(ROOT / "examples", "examples")
+    for words in lines:
+        found = [sorted(glob.glob(word)) if "*" in word else [word] for word in words]
+        ran = weft(*itertools.chain(*found))
+        assert ran.code == 0, f"weft {shlex.join(words)}: {ran.err}"
+
+
+def test_start_page_quick_lines_run(weft: Weft):
+    lines = [words for words in start_lines() if not is_long(words)]
+    assert {words[0] for words in lines} == {"show", "schedule", "compare", "explain", "evaluate"}
+    run_lines(weft, lines)
+
+
+@pytest.mark.slow
+def test_start_page_lines_run(weft: Weft):
+    run_lines(weft, [words for words in start_lines() if words[0] != "doctor"])
+
+
+def test_start_page_shows_the_example_recipe():
+    example = (ROOT / "examples" / "stream.toml").read_text("utf-8")
+    shown = next(code for code in blocks(ROOT / "docs" / "start.md", "toml") if "generator" in code)
+    assert tomllib.loads(shown).items() <= tomllib.loads(example).items()
 
 
 def test_files_page_graph_is_read(tmp_path: Path):
