@@ -39,7 +39,7 @@ JSON_KEYS = [
         ("schedule", *ON_CLUSTER),
         "scheduler makespan lower_bound bound_by gap_percent seconds valid time_unit placements",
     ),
-    (("compare", *ON_CLUSTER, "-s", "heft,cpop"), "rows skipped command"),
+    (("compare", *ON_CLUSTER, "-s", "heft,cpop"), "rows skipped summary command"),
     (("explain", *ON_CLUSTER[:1], "mosaic", *ON_CLUSTER[1:]), "scheduler task explanation text"),
     (("gantt", *ON_CLUSTER), "out charts text"),
     (("generate", "layered", "-n", "20", "-o", "g.json"), "family out name tasks edges lost"),
@@ -470,6 +470,13 @@ def test_output_in_a_folder_that_is_not_there_is_refused_before_planning(
     ran = weft(*words)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == f"weft: {words[-1]}: cannot be written: no such folder\n"
+
+
+def test_compare_of_several_files_ends_with_one_table(weft: Weft) -> None:
+    out = weft("compare", PIPELINE, PIPELINE, "-c", CLUSTER, "-s", "random,heft").out
+    assert "all 2 files" in out
+    assert out.splitlines()[-3].split()[:5] == ["*", "heft", "2", "2", "1"]
+    assert "all " not in weft("compare", PIPELINE, "-c", CLUSTER, "-s", "random,heft").out
 
 
 def test_compare_reads_all_files_before_planning(weft: Weft, monkeypatch: pytest.MonkeyPatch):

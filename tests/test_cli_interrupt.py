@@ -6,15 +6,19 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import Weft
 
 from weft.cli import evaluate, main, train
 from weft.schedulers.base import is_stopped
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBLEM = (str(ROOT / "examples" / "pipeline.json"), "-c", str(ROOT / "examples" / "cluster.toml"))
+ON_GPUS = (PROBLEM[0], "--cluster", "gpu-mix-8")
+Cut = Callable[[int], str]
 ENDLESS = ("--effort", str(10**9))
 
 
@@ -58,6 +62,7 @@ RESUMED = [
     (("evaluate", "conditional", "--out", "a b"), "weft evaluate conditional --out 'a b'"),
     (("evaluate", "conditional"), None),
 ]
+KEPT = "; the rows that are done are kept"
 
 
 @pytest.mark.parametrize(("words", "command"), RESUMED)
@@ -71,5 +76,94 @@ def test_interrupted_work_says_how_to_go_on(
     monkeypatch.setattr(train.output, "progress", stopped)
     monkeypatch.setattr(evaluate, "_counting", stopped)
     assert main(list(words)) == 130
-    wanted = "weft: interrupted" + ("" if command is None else f"; to go on: {command}") + "\n"
-    assert capsys.readouterr().err == wanted
+    kept = KEPT if words[0] == "evaluate" else ""
+    wanted = f"{kept}; to go on: {command}"
+    if command is None:
+        wanted = "; with --out the rows that are done are kept, and the same command goes on"
+    assert capsys.readouterr().err == f"weft: interrupted{wanted}\n"
+
+
+OWN = """
+import signal
+import weft
+
+class Cut:
+    name = "cut"
+    left = LEFT
+
+    def plan(self, problem, *, seed=0, limit=None):
+        Cut.left -= problem.num_tasks > 9
+        if Cut.left == 0 and problem.num_tasks > 9:
+            signal.raise_signal(signal.SIGINT)
+        return weft.schedule(problem, "heft", seed=seed).schedule
+"""
+
+
+@pytest.fixture
+def cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cut:
+    """The name of a planner that presses Ctrl-C while it makes its plan of this number."""
+    monkeypatch.chdir(tmp_path)
+
+    def name(at: int) -> str:
+        (tmp_path / f"mine{at}.py").write_text(OWN.replace("LEFT", str(at)))
+        return f"mine{at}.py:Cut"
+
+    return name
+
+
+def test_interrupted_whatif_prints_the_changes_so_far(cut: Cut, weft: Weft):
+    ran = weft("whatif", *ON_GPUS, "--bandwidth", "x2,x4,x8", "-s", cut(3), "--json")
+    assert (ran.code, ran.json["interrupted"]) == (130, True)
+    assert [row["change"] for row in ran.json["rows"]] == ["as it is", "bandwidth x2"]
+    assert [one["change"] for one in ran.json["skipped"]] == ["bandwidth x4", "bandwidth x8"]
+    assert ran.err.splitlines()[-1] == "weft: interrupted after 2 plans"
+    ran = weft("whatif", *ON_GPUS, "--bandwidth", "x2,x4", "-s", cut(2))
+    assert (ran.code, "bandwidth x4 left out: interrupted before it was planned" in ran.out) == (130, True)
+    assert "next:" not in ran.err
+
+
+def test_interrupted_pareto_prints_the_front_so_far(cut: Cut, weft: Weft):
+    ran = weft("pareto", *ON_GPUS, "-s", cut(4), "--json")
+    assert (ran.code, ran.json["plans"], ran.json["clusters"], ran.json["interrupted"]) == (130, 4, 4, True)
+    assert ran.err.splitlines()[-1] == "weft: interrupted after 4 plans"
+
+
+def test_interrupted_compare_prints_the_plans_so_far(cut: Cut, weft: Weft):
+    names = f"heft,{cut(2)},cpop"
+    ran = weft("compare", ON_GPUS[0], ON_GPUS[0], ON_GPUS[0], *ON_GPUS[1:], "-s", names, "--json")
+    assert (ran.code, len(ran.json["rows"]), ran.json["interrupted"]) == (130, 5, True)
+    assert [one["reason"] for one in ran.json["skipped"]] == ["interrupted before it planned"]
+    assert ran.err.splitlines()[-1] == "weft: interrupted after 5 of 9 plans"
+    ran = weft("compare", *ON_GPUS, "-s", f"heft,{cut(1)}")
+    assert (ran.code, "mine1.py:Cut was stopped: its last plan is the best so far" in ran.out) == (130, True)
+
+
+def test_interrupted_bench_prints_the_instances_so_far_and_goes_on(cut: Cut, weft: Weft, tmp_path: Path):
+    words = ("bench", "taillard", "-i", "ta01,ta02,ta03", "-s", cut(3), "--out", "rows.jsonl")
+    ran = weft(*words)
+    assert (ran.code, "2 instances, on average" in ran.out) == (130, True)
+    wanted = f"weft: interrupted after 2 of 3 instances{KEPT}; to go on: weft {' '.join(words)}"
+    assert ran.err.splitlines()[-1] == wanted
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 3
+    again = weft(*words, "--json")
+    assert (again.code, len(again.json["rows"])) == (0, 3)
+
+
+@pytest.mark.parametrize("verb", ["explain", "gantt"])
+def test_interrupted_search_is_explained_and_drawn(verb: str, cut: Cut, weft: Weft):
+    tasks = json.loads(Path(PROBLEM[0]).read_text())["workflow"]["specification"]["tasks"]
+    task = () if verb == "gantt" else (tasks[0]["id"],)
+    ran = weft(verb, ON_GPUS[0], *task, *ON_GPUS[1:], "-s", cut(1))
+    assert (ran.code, ran.err) == (
+        130,
+        "weft: stopping with the best plan so far; Ctrl-C again stops at once\n",
+    )
+    assert ran.out
+
+
+def test_second_interrupt_stops_at_once(cut: Cut, weft: Weft, tmp_path: Path):
+    name = cut(1)
+    source = (tmp_path / "mine1.py").read_text()
+    (tmp_path / "mine1.py").write_text(source.replace("(signal.SIGINT)", "(2); signal.raise_signal(2)"))
+    ran = weft("compare", *ON_GPUS, "-s", name)
+    assert (ran.code, ran.out, ran.err.splitlines()[-1]) == (130, "", "weft: interrupted")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from command_line import Weft
 
 from weft.evaluation.sets import bench as benching
+from weft.evaluation.sets.instances import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = str(ROOT / "examples" / "pipeline.json")
@@ -26,6 +26,16 @@ def test_whatif_json_has_the_documented_rows(weft: Weft) -> None:
     assert [row["change"] for row in found["rows"]] == ["as it is", "+1 a100", "-2 t4", "+1 a100, -2 t4"]
     keys = "change makespan makespan_change_percent cost energy utilisation lower_bound"
     assert all(set(row) >= set(keys.split()) for row in found["rows"])
+
+
+def test_whatif_of_links_and_speeds_is_one_table(weft: Weft) -> None:
+    asked = ("--bandwidth", "x2,40Gbit/s", "--speed", "a100=x1.5", "--latency", "0")
+    rows = weft("whatif", *ON_GPUS, *asked, "--json").json["rows"]
+    alone = ["bandwidth x2", "bandwidth 40Gbit/s", "latency 0", "a100 x1.5"]
+    assert [row["change"] for row in rows[:5]] == ["as it is", *alone]
+    assert rows[5]["change"] == "bandwidth x2, latency 0, a100 x1.5"
+    assert len(rows) == 7
+    assert rows[4]["makespan"] < rows[0]["makespan"]
 
 
 def test_whatif_table_shows_changes_in_percent(weft: Weft) -> None:
@@ -50,6 +60,10 @@ def test_whatif_each_tries_every_class(weft: Weft) -> None:
 BAD = [
     (("whatif", *ON_GPUS), 2, "--add: expected a change"),
     (("whatif", *ON_GPUS, "--add", "a100"), 2, "--add: expected CLASS=COUNT such as a100=1"),
+    (("whatif", *ON_GPUS, "--bandwidth", "x0"), 2, "--bandwidth: expected a factor > 0 such as x2"),
+    (("whatif", *ON_GPUS, "--bandwidth", "40Gb/s"), 2, "write GB/s for bytes or Gbit/s for bits"),
+    (("whatif", *ON_GPUS, "--speed", "a100=2"), 2, "--speed: expected CLASS=xFACTOR such as a100=x1.5"),
+    (("whatif", *ON_GPUS, "--speed", "a1000=x2"), 2, "--speed: with a1000 x2: no class 'a1000'"),
     (("whatif", *ON_GPUS, "--add", "a1000=1"), 2, "did you mean 'a100'?"),
     (("whatif", *ON_GPUS, "--remove", "t4=3"), 2, "cannot remove 3 of 't4': the cluster has 2"),
     (("whatif", *ON_GPUS, "--remove", "t4=2,p100=2,v100=2,a100=2"), 3, "no device is left"),
@@ -151,41 +165,6 @@ def test_bench_of_a_wrong_planner_is_not_valid(weft: Weft, monkeypatch: pytest.M
     assert "NOT VALID: ta01, ta11" in ran.out
 
 
-@pytest.fixture
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Presses Ctrl-C at the second instance; returns which were measured."""
-    measured: list[str] = []
-    real = benching._measure  # noqa: SLF001
-
-    def measure(suite, instance, *rest):
-        if len(measured) == 1:
-            measured.append("Ctrl-C")
-            raise KeyboardInterrupt
-        measured.append(instance.name)
-        return real(suite, instance, *rest)
-
-    monkeypatch.setattr(benching, "_measure", measure)
-    return lambda: measured
-
-
-def test_bench_interrupted_shows_what_is_done(weft: Weft, interrupted: Callable[[], list[str]]) -> None:
-    ran = weft(*TWO)
-    assert ran.code == 130
-    assert ran.out == ""
-    assert "ta01" in ran.err
-    assert "interrupted after 1 of 2 instances" in ran.err
-
-
-def test_bench_continues_a_record(weft: Weft, interrupted: Callable[[], list[str]], tmp_path: Path) -> None:
-    assert weft(*TWO, "--out", "rows.jsonl").code == 130
-    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
-    found = weft(*TWO, "--out", "rows.jsonl", "--json").json
-    assert interrupted() == ["ta01", "Ctrl-C", "ta11"]
-    assert [row["instance"] for row in found["rows"]] == ["ta01", "ta11"]
-    again = weft(*TWO, "--out", "rows.jsonl", "--json").json
-    assert again == found
-
-
 def test_bench_record_drops_a_line_cut_off(weft: Weft, tmp_path: Path) -> None:
     weft(*TWO, "--out", "rows.jsonl")
     path = tmp_path / "rows.jsonl"
@@ -218,11 +197,23 @@ def test_bench_leaves_a_foreign_record_alone(weft: Weft, tmp_path: Path, text: s
     assert message in ran.err
 
 
-def test_bench_default_scheduler_is_one_there_is() -> None:
+def test_bench_shows_the_best_planner_beside_the_rule(weft: Weft) -> None:
+    two = ("bench", "taillard", "--instances", "ta01,ta11")
+    ran = weft(*two)
+    assert "taillard, oneshot+search beside mwkr" in ran.out
+    assert "the rule mwkr: 2" in ran.out
+    found = weft(*two, "--json").json
+    assert (found["scheduler"], found["rule"]["scheduler"]) == ("oneshot+search", "mwkr")
+    assert found["mean_gap_percent"] < 5 < 15 < found["rule"]["mean_gap_percent"]
+    by_rule = weft(*two, "--scheduler", "mwkr", "--json").json
+    assert [row["makespan"] for row in by_rule["rows"]] == [row["makespan"] for row in found["rule"]["rows"]]
+    assert "rule" not in by_rule
+
+
+def test_bench_rules_are_ones_there_are() -> None:
     from weft.catalog import PLANNERS
 
-    assert benching.default_scheduler("taillard") in PLANNERS
-    assert benching.default_scheduler("tpch") in PLANNERS
+    assert {benching.rule_of(name) for name in NAMES} == {"mwkr", "cp-wait", "cp"} <= set(PLANNERS)
 
 
 # -- schedule --noise -------------------------------------------------------------------------------

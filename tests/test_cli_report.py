@@ -46,7 +46,7 @@ def test_report_writes_a_page_and_its_twin(streams: Path, tmp_path: Path):
     run = write_run(tmp_path / "run", [{"samples": 10, "mean_reward": -1.0, "seconds": 1.0}])
     done = weft("report", str(streams), str(run), "--out", str(tmp_path / "r.html"))
     assert done.exit_code == 0
-    assert "ppo wins. Its mean job time is" in done.stdout
+    assert "ppo wins. By ratios its mean job time is" in done.stdout
     page, twin = (tmp_path / "r.html").read_text(), (tmp_path / "r.md").read_text()
     for part in (
         "Side by side",

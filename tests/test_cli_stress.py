@@ -72,14 +72,15 @@ def test_stress_interrupted_keeps_the_best_so_far(
     monkeypatch.setattr(stress.Search, "keep", keep)
     assert main([*ASKED, "--json"]) == 130
     captured = capsys.readouterr()
-    assert "weft: interrupted; 60 problems tried, heft up to +" in captured.err
-    assert json.loads(captured.out)["error"]["code"] == "interrupted"
+    assert "weft: interrupted after 60 problems; to go on: weft stress --better heft" in captured.err
+    found = json.loads(captured.out)
+    assert (found["interrupted"], found["evaluations"], found["rounds"]) == (True, 60, 0)
     assert (tmp_path / "stress-heft-peft" / "worst.json").exists()
 
 
 WRONG = [
     (("--worse", "fifo"), "worse: fifo is a dispatcher"),
-    (("--budget", "soon"), "expected a time such as 2s"),
+    (("--budget", "soon"), "expected a time such as '5 min'"),
     (("--budget", "2s"), "give a budget or an effort, not both"),
     (("--tasks", "1"), "tasks: expected at least 3 tasks, got 1"),
     (("--out", "no/such"), "no/such: cannot be written: no such folder"),

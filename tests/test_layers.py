@@ -15,7 +15,17 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 
 BELOW_SCHEDULERS = ("sim", "model", "kinds", "tables", "errors")
 BELOW_POLICIES = ("schedulers", *BELOW_SCHEDULERS)
-BELOW_TRAINING = ("policies", "catalog", "offered", "plugins", "scenarios", "session", "io", *BELOW_POLICIES)
+BELOW_TRAINING = (
+    "policies",
+    "wording",
+    "catalog",
+    "offered",
+    "plugins",
+    "scenarios",
+    "session",
+    "io",
+    *BELOW_POLICIES,
+)
 EVERYTHING = ("reporting", "training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
@@ -26,6 +36,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "offered": ("catalog", "plugins", "errors"),
     "result": ("io",),
     "kinds": (),
+    "wording": (),
     "roster": ("kinds",),
     "plugins": ("errors",),
     "model": ("errors",),

@@ -40,9 +40,35 @@ def test_compare_document_is_that_of_the_verb(capsys: pytest.CaptureFixture[str]
     printed = json.loads(capsys.readouterr().out)
     found = weft.compare(PIPELINE, ["heft", "deft"], cluster="gpu-mix-8", seed=3)
     made = replace(found, command=printed["command"]).to_dict()
-    for row in (*made["rows"], *printed["rows"]):  # type: ignore[misc]
+    parts = (made["rows"], printed["rows"], made["summary"], printed["summary"])
+    for row in (row for part in parts for row in part):  # type: ignore[misc]
         row["seconds"] = 0.0
     assert made == printed
+
+
+def test_compare_sums_up_over_problems():
+    problem = weft.read_problem(PIPELINE, cluster="gpu-mix-8")
+    graph = weft.TaskGraph([4.0, 4.0, 2.0], [0, 0], [1, 2], [1e9, 1e9])
+    found = weft.compare([problem, weft.Problem(graph, problem.cluster)], ("random", "heft", "tabu"))
+    heft, random, tabu = found.standings
+    assert (heft.scheduler, heft.problems, heft.wins, heft.mean_ratio, heft.worst_ratio) == (
+        "heft",
+        2,
+        2,
+        1,
+        1,
+    )
+    ratios = [contest.rows[0].makespan / contest.rows[1].makespan for contest in found.contests]
+    assert random.mean_ratio == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
+    assert (random.worst_ratio, random.wins) == (max(ratios), 0)
+    assert (tabu.problems, tabu.mean_ratio, str(tabu)) == (0, None, "tabu: no valid plan")
+    assert str(found).splitlines()[-3].startswith("heft: shortest on 2 of 2, 1 times the shortest on average")
+
+
+def test_compare_sums_up_plans_of_no_length():
+    nothing = weft.Problem(weft.TaskGraph([0.0]), weft.read_cluster("gpu-mix-8"))
+    (heft,) = weft.compare([nothing, nothing], ["heft"]).standings
+    assert (heft.wins, heft.mean_ratio) == (2, 1.0)
 
 
 class Overlapping:

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from weft.errors import InputError
 from weft.evaluation.statistics import (
+    Comparison,
     bca_interval,
     cohens_d_z,
     compare_crossed,
@@ -492,10 +494,10 @@ def test_compare_paired_says_worse_in_words() -> None:
 
 
 def test_compare_paired_says_not_distinguishable_in_words() -> None:
-    found = compare_paired([1.0, 2.1, 3.0, 3.9], [1.0, 2.0, 3.1, 4.0])
+    found = compare_paired([1.0, 2.1, 3.0, 3.9, 5.0, 6.0], [1.0, 2.0, 3.1, 4.0, 5.0, 6.0])
     assert found.verdict == "not distinguishable"
-    assert str(found).startswith("a and b are not distinguishable: mean difference -0.2 % (95 % CI -8.")
-    assert str(found).endswith("%), wins 2 of 4, ties 1")
+    assert str(found).startswith("a and b are not distinguishable: mean difference -0.2 % (95 % CI -4.")
+    assert str(found).endswith("%), wins 2 of 6, ties 3")
 
 
 def test_compare_paired_of_equal_costs_is_not_distinguishable() -> None:
@@ -512,7 +514,7 @@ def test_compare_paired_takes_rounding_for_ties() -> None:
 
 def test_compare_paired_of_one_ratio_everywhere_needs_enough_pairs() -> None:
     b = np.arange(1.0, 11.0)
-    assert compare_paired(0.9 * b[:3], b[:3]).verdict == "not distinguishable"
+    assert compare_paired(0.9 * b[:3], b[:3]).verdict == "too few samples"
     found = compare_paired(0.9 * b, b)
     assert (found.verdict, found.effect_size) == ("better", -math.inf)
     assert found.low_percent == found.high_percent == close(-10.0)
@@ -527,7 +529,7 @@ def test_compare_paired_dict_is_json() -> None:
     found = compare_paired([0.9, 1.8], [1.0, 2.0]).to_dict()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["effect_size"] is None
-    assert found["verdict"] == "not distinguishable"
+    assert (found["verdict"], found["least_n"], found["family"]) == ("too few samples", 6, 1)
 
 
 def test_compare_paired_false_alarms_stay_below_the_level() -> None:
@@ -550,8 +552,8 @@ def test_compare_paired_mirrors_when_exchanged(pairs: list[tuple[float, float]])
     low, high = 1 + one.low_percent / 100, 1 + other.high_percent / 100
     if 1e-6 < low < 1e6:  # beyond that a percentage has too few digits left
         assert low * high == close(1.0, rel=1e-6)
-    mirrored = {"better": "worse", "worse": "better", "not distinguishable": "not distinguishable"}
-    assert one.verdict == mirrored[other.verdict]
+    mirrored = {"better": "worse", "worse": "better"}
+    assert one.verdict == mirrored.get(other.verdict, other.verdict)
 
 
 @cheap
@@ -655,9 +657,27 @@ def test_statistics_load_neither_scipy_nor_numba() -> None:
 
 def test_comparison_says_why_nothing_is_distinguishable() -> None:
     few = compare_paired([9.0, 9.1, 9.2], [10.0, 10.1, 10.2])
-    assert (few.wins, few.is_short_of_samples) == (3, True)
-    assert few.doubt == " (the samples are too few for the paired tests)"
-    wide = compare_paired([9.0, 5.0, 9.9], [10.0, 10.0, 10.0])
+    assert (few.wins, few.verdict, few.least_n) == (3, "too few samples", 6)
+    assert str(few).endswith("wins 3 of 3; 3 samples are too few for a verdict; at least 6 are needed")
+    open_one = replace(clear_comparison(), wilcoxon_p=0.2)
+    assert open_one.doubt == " (the paired tests say it may be chance)"
+    wide = compare_paired([9.0, 5.0, 9.9, 15.0, 7.0, 14.0], [10.0] * 6)
     assert wide.doubt == " (the interval includes 0)"
-    clear = compare_paired(np.linspace(9.0, 9.5, 20), np.linspace(10.0, 10.5, 20))
-    assert (clear.verdict, clear.doubt) == ("better", "")
+    assert (clear_comparison().verdict, clear_comparison().doubt) == ("better", "")
+
+
+def clear_comparison() -> Comparison:
+    return compare_paired(np.linspace(9.0, 9.5, 20), np.linspace(10.0, 10.5, 20))
+
+
+@pytest.mark.parametrize("family", [1, 2, 8, 65])
+def test_least_number_of_samples_is_the_first_that_allows_for_a_verdict(family: int) -> None:
+    own = np.random.default_rng(1).uniform(1.0, 1.1, 40)
+    found = {n: holm_family([compare_paired(own[:n], 2.0 * own[:n])] * family)[0] for n in range(2, 20)}
+    least = found[2].least_n
+    assert {n for n, one in found.items() if one.verdict == "better"} == set(range(least, 20))
+    assert all(one.verdict == "too few samples" for n, one in found.items() if n < least)
+
+
+def test_equal_costs_need_no_more_samples() -> None:
+    assert compare_paired([1.0, 2.0], [1.0, 2.0]).verdict == "not distinguishable"

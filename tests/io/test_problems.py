@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import problems
 
+from weft import catalog
 from weft.errors import InputError
 from weft.io.files import read_problem, write_problem
 from weft.io.json_files import dump_json, parse_json
@@ -18,6 +19,7 @@ from weft.io.toml_files import dump_toml, parse_toml
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Objective, Problem
+from weft.model.validate import validate
 
 GRAPH = {"tasks": [{"name": "a", "work": 1.0}]}
 CPU = {"device": [{"class": "cpu"}]}
@@ -44,6 +46,29 @@ def test_written_problem_keeps_jobs_objective_and_noise(pair: Cluster, tmp_path:
     keys = ("name", "release", "period", "deadline", "weight", "owner", "eligible")
     for job, expected in zip(again.jobs, jobs, strict=True):
         assert [getattr(job, key) for key in keys] == [getattr(expected, key) for key in keys]
+
+
+def test_times_of_jobs_and_classes_may_have_units(tmp_path: Path):
+    graph = {
+        "time_unit": "ms",
+        "tasks": [{"name": "a", "work": "2 s"}, {"name": "b", "work": 3, "kind": "x"}],
+    }
+    devices = [
+        {"class": "gpu", "times": {"x": "1 s"}},
+        {"class": "cpu", "times": {"x": 4}, "time_unit": "us", "speed": 2},
+    ]
+    job = {"graph": graph, "release": "1 min", "deadline": "0.5 h", "period": 7}
+    problem = problem_from_document(
+        {"jobs": [job], "cluster": {"device": [devices[0] | {"speed": 1}, devices[1]]}}
+    )
+    (found,) = problem.jobs
+    assert (found.release, found.deadline, found.period) == (60_000, 1_800_000, 7)
+    assert problem.run_times.tolist() == [[2000, 1000], [1000, 0.004]]
+    write_problem(problem, tmp_path / "again.toml")
+    again = read_problem(tmp_path / "again.toml")
+    assert again.run_times.tolist() == problem.run_times.tolist()
+    once = again.replaced(jobs=(Job(again.graph),))
+    assert validate(catalog.schedule(once, "heft").schedule) == ()
 
 
 @given(problems())

@@ -44,6 +44,16 @@ def test_graph_schema_takes_sizes_with_units():
     validator("graph").validate({"tasks": tasks, "edges": []})
 
 
+def test_schemas_take_times_with_units():
+    graph = {
+        "tasks": [{"name": "a", "work": "5 min"}, {"name": "b", "times": {"gpu": "3 ms", "cpu": "never"}}]
+    }
+    cluster = {"device": [{"class": "gpu", "times": {"a": "1 h"}}, {"class": "b", "time_unit": "ms"}]}
+    job = {"graph": graph | {"edges": []}, "release": "1 h", "deadline": "2 h", "period": "1 d"}
+    validator("problem").validate({"jobs": [job], "cluster": cluster})
+    validator("cluster").validate(cluster)
+
+
 def test_written_schedules_follow_their_schema(fork_problem: Problem):
     plan = Schedule(fork_problem, [0, 1, 2], [0, 0, 1], [0.0, 1.0, 101.0], [1.0, 11.0, 111.0])
     validator("schedule").validate(schedule_document(plan, valid=True))

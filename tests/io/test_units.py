@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from weft.io.units import parse_bandwidth, parse_bytes, parse_seconds
+from weft.io.units import parse_bandwidth, parse_bytes, parse_seconds, parse_time
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,35 @@ def test_bytes_tell_decimal_from_binary(given: object, size: float):
 )
 def test_seconds_read_small_units(given: object, seconds: float):
     assert parse_seconds(given) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "time"),
+    [
+        ("5 min", "s", 300.0),
+        ("5 min", "min", 5.0),
+        ("300 ms", "ms", 300.0),
+        ("1 d", "h", 24.0),
+        (7, "ms", 7.0),
+    ],
+)
+def test_times_are_read_in_the_unit_of_the_graph(given: object, unit: str, time: float):
+    assert parse_time(given, unit) == time
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "text"),
+    [
+        ("soon", "s", "expected a time such as '5 min' or '300 ms', or a number of seconds, got 'soon'"),
+        ("5 fortnights", "ms", "or a number in 'ms', got '5 fortnights' with the unknown unit 'fortnights'"),
+        ("5", "s", "got '5' without a unit"),
+        ("-1 s", "s", "got '-1 s'"),
+        ("1e999 s", "s", "got '1e999 s'"),
+    ],
+)
+def test_times_refuse_what_is_none(given: str, unit: str, text: str):
+    with pytest.raises(ValueError, match=text):
+        parse_time(given, unit)
 
 
 @pytest.mark.parametrize("given", ["10 Gb/s", "10 Gbps"])

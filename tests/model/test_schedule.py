@@ -136,12 +136,14 @@ def test_schedule_energy_adds_busy_and_idle_power():
     cluster = Cluster.uniform((DeviceClass("a", watts=100.0, idle_watts=10.0),), (2,))
     problem = Problem(TaskGraph([2.0, 6.0]), cluster)
     plan = Schedule(problem, [0, 1], [0, 1], [0.0, 0.0], [2.0, 6.0])
+    assert plan.device_energy == pytest.approx([100 * 2 + 10 * 4, 100 * 6])
     assert plan.energy == pytest.approx(100 * 2 + 10 * 4 + 100 * 6)
 
 
 def test_schedule_energy_counts_overlapping_tasks_once():
     cluster = Cluster.uniform((DeviceClass("a", slots=2, watts=100.0),), (1,))
     plan = Schedule(Problem(TaskGraph([2.0, 4.0]), cluster), [0, 1], [0, 0], [0.0, 1.0], [2.0, 5.0])
+    assert plan.busy_time == pytest.approx([5.0])
     assert plan.energy == pytest.approx(500.0)
 
 
@@ -149,6 +151,7 @@ def test_schedule_cost_runs_from_first_start_to_last_finish():
     cluster = Cluster.uniform((DeviceClass("a", price=7.2), DeviceClass("b", price=1e6)), (1, 1))
     graph = TaskGraph([500.0, 500.0], time_unit="ms")
     plan = Schedule(Problem(graph, cluster), [0, 1], [0, 0], [0.0, 1500.0], [500.0, 2000.0])
+    assert plan.device_cost == pytest.approx([7.2 * 2.0 / 3600, 0.0])
     assert plan.cost == pytest.approx(7.2 * 2.0 / 3600)
 
 

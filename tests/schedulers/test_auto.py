@@ -16,6 +16,7 @@ from strategies import problems
 from weft import catalog
 from weft.errors import UnsupportedError
 from weft.evaluation.sets.instances import suite
+from weft.io.clusters import builtin_cluster
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate
 from weft.model.graph import TaskGraph
@@ -170,13 +171,33 @@ def test_auto_is_done_at_once_where_heft_meets_the_bound():
     assert auto.note == "won by heft; tried rules and list planners"
 
 
-def test_auto_goes_on_where_the_bound_is_zero_and_the_makespan_is_not():
+def test_auto_is_done_where_all_time_is_a_transfer_that_cannot_be_avoided():
     cluster = Cluster.uniform([DeviceClass("a"), DeviceClass("b")], [1, 1], bandwidth=1.0)
     times = [[0.0, float("inf")], [float("inf"), 0.0]]
     graph = TaskGraph([float("nan")] * 2, [0], [1], [5.0], classes=("a", "b"), times=times)
     auto = Auto()
-    assert auto.plan(Problem(graph, cluster), limit=Limit(effort=10)).makespan == 5.0
-    assert "tabu" in auto.note
+    found = auto.plan(Problem(graph, cluster), limit=Limit(effort=10))
+    assert (found.makespan, found.bound.value) == (5.0, pytest.approx(5.0))
+    assert auto.note == "won by heft; tried rules and list planners"
+
+
+@pytest.mark.parametrize("limit", [{"effort": 300}, {"budget": 3.0}])
+def test_auto_asks_cp_sat_wherever_exact_takes_the_problem(limit: dict[str, float]):
+    cluster = Cluster.uniform([DeviceClass("cpu"), DeviceClass("gpu", 4.0)], [3, 1], bandwidth=1e6)
+    problem = Problem(generate("layered", 60, seed=1), cluster)
+    auto = Auto()
+    found = auto.plan(problem, limit=Limit(**limit))
+    assert "exact" in auto.note
+    assert any(bound.method == "cp-sat" for bound in found.lower_bounds)
+
+
+def test_auto_starts_nothing_large_for_which_there_is_no_time():
+    """CP-SAT would be set up for longer than the budget; a learned planner would score for as long."""
+    problem = Problem(generate("layered", 2_400, seed=1), builtin_cluster("gpu-mix-8"))
+    auto = Auto(catalog.planner("oneshot"))
+    auto.plan(problem, limit=Limit(budget=0.2))
+    assert "exact" not in auto.note
+    assert "oneshot" not in auto.note
 
 
 def test_tabu_refuses_devices_that_run_batches():

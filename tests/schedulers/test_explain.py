@@ -13,7 +13,7 @@ from weft.model.generate import Knobs, generate
 from weft.model.graph import GraphBuilder
 from weft.model.problem import Job, Problem
 from weft.model.schedule import SKIPPED, Schedule
-from weft.schedulers.explain import explain
+from weft.schedulers.explain import critical_chain, explain
 
 
 def greedy(problem: Problem) -> Schedule:
@@ -246,3 +246,13 @@ def delayed_makespan(plan: Schedule, task: int, delay: float) -> float:
         finish[row] = begin + plan.finish[row] - plan.start[row] + (delay if number == task else 0.0)
         free[d] = finish[row]
     return float(finish.max())
+
+
+def test_critical_chain_ends_with_what_is_done_last(diamond: Schedule) -> None:
+    chain = critical_chain(diamond)
+    assert [(link.task, link.reason) for link in chain] == [("a", "release"), ("c", "data"), ("d", "data")]
+
+
+def test_critical_chain_of_nothing_done_is_empty(diamond: Schedule) -> None:
+    skipped = Schedule(diamond.problem, [0], [-1], [0.0], [0.0], outcome=[SKIPPED])
+    assert critical_chain(skipped) == ()

@@ -143,6 +143,9 @@ def _run(words: list[str], wanted: set[str]) -> int:
             code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except output.Interrupted as stop:
+        output.warn(f"weft: interrupted after {stop}{_go_on(words)}")
+        return INTERRUPTED
     except SystemExit as stop:  # completion ends so, and a verb that has said itself what happened
         return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:
@@ -162,11 +165,14 @@ def _run(words: list[str], wanted: set[str]) -> int:
 def _go_on(words: list[str]) -> str:
     """The command that resumes the work of this one, where it keeps what is done."""
     verb = next((word for word in words if not word.startswith("-")), "")
-    is_kept = any(word.startswith(("--out", "-o")) for word in words)
-    if verb not in ("train", "stress") and not (verb in ("evaluate", "bench") and is_kept):
+    has_rows = verb in ("evaluate", "bench")
+    if has_rows and not any(word.startswith(("--out", "-o")) for word in words):
+        return "; with --out the rows that are done are kept, and the same command goes on"
+    if not has_rows and verb not in ("train", "stress"):
         return ""
     is_said = verb != "train" or "--resume" in words or any(word.startswith("--seeds") for word in words)
-    return f"; to go on: {shlex.join(['weft', *words, *([] if is_said else ['--resume'])])}"
+    kept = "; the rows that are done are kept" if has_rows else ""
+    return f"{kept}; to go on: {shlex.join(['weft', *words, *([] if is_said else ['--resume'])])}"
 
 
 def _is_stdout_lost() -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +29,9 @@ def bench(
     ],
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", "-s", metavar="NAME", help="Default: a simple rule for this set."),
+        typer.Option(
+            "--scheduler", "-s", metavar="NAME", help="Default: the best one measured, and a rule beside it."
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="Folder with the files of the set.")
@@ -63,53 +63,37 @@ def bench(
     output.check_folder(out)
     only: dict[str, Any] = {"instances": opt.split_names(instances), "groups": opt.split_names(groups)}
     limit: dict[str, Any] = {"budget": opt.parse_duration(budget), "effort": opt.efforts(effort, samples)}
-    found = _watched(partial(run, name, scheduler, data=data, seed=seed, check=check, **only, **limit), out)
+    watch = _Watch()
+    with output.until_interrupt("the instances so far") as stop, opt.named("check", "instances", "groups"):
+        how: dict[str, Any] = {"out": out, "on_look": watch, "around": output.progress}
+        found = run(name, scheduler, data=data, seed=seed, check=check, **only, **limit, **how)
+    if not found.rows and stop.is_asked:
+        raise KeyboardInterrupt
     opt.say_unused(found.settings.scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
     if as_json:
-        output.emit(found.to_dict())
+        output.emit(found.to_dict() | stop.fields)
     else:
         _show(found)
+    if stop.is_asked:
+        raise output.Interrupted(f"{len(found.rows)} of {watch.num_instances} instances")
+    if not as_json:
         output.next_command("weft schedulers")
     if any(row.valid is False for row in found.rows):
         raise typer.Exit(NOT_VALID)
 
 
-def _watched(measure: Callable[..., Bench], out: Path | None) -> Bench:
-    watch = _Watch()
-    try:
-        with opt.named("check", "instances", "groups"):
-            return measure(out=out, on_look=watch, around=output.progress)
-    except KeyboardInterrupt:
-        watch.show(out)
-        raise
-
-
 class _Watch:
-    """Says now and then how far it is; when interrupted, what there is goes to stderr."""
+    """Says now and then how far it is."""
 
     def __init__(self) -> None:
         self._pace = Pace()
-        self._last: Looked | None = None
+        self.num_instances = 0
 
     def __call__(self, looked: Looked) -> None:
-        self._last = looked
+        self.num_instances = looked.num_instances
         if self._pace.is_due():
             where = f"{looked.num_looked} of {looked.num_instances} instances looked at"
             output.note(f"weft: {where}, now {output.safe(looked.now)} ...")
-
-    def show(self, out: Path | None) -> None:
-        """What was done before an interruption."""
-        from rich.console import Console
-
-        if self._last is None:
-            return
-        found = self._last.done
-        screen = Console(stderr=True, width=None if sys.stderr.isatty() else 120, markup=False, emoji=False)
-        for table in _tables(found):
-            screen.print(table)
-        more = "" if out is None else f"; the same command with --out {out} continues"
-        total = self._last.num_instances
-        output.warn(f"weft: interrupted after {len(found.rows)} of {total} instances{more}")
 
 
 def _show(found: Bench) -> None:
@@ -120,6 +104,9 @@ def _show(found: Bench) -> None:
         f"{output.count(len(found.rows), 'instance')}, on average {mean} above the {found.gap_to}, "
         f"planned in {output.duration(found.seconds)}; {output.count(found.num_checked, 'schedule')} checked"
     )
+    if found.rule is not None:
+        mean, seconds = output.percent(found.rule.mean_gap_percent), output.duration(found.rule.seconds)
+        output.say(f"the rule {found.rule.settings.scheduler}: {mean} above, planned in {seconds}")
     bad = [row.instance for row in found.rows if row.valid is False]
     if bad:
         output.say(f"NOT VALID: {output.safe(', '.join(bad))}")
@@ -134,23 +121,35 @@ def _tables(found: Bench) -> Iterator[Table]:
     from weft.evaluation.sets.bench import BEST_KNOWN, LOWER_BOUND, mean_gap
 
     above = f"above {found.gap_to}"
-    title = output.safe(f"{found.settings.bench}, {found.settings.scheduler}")
+    rule = () if found.rule is None else (found.rule.settings.scheduler,)
+    beside = {row.instance: row for row in found.rule.rows} if found.rule is not None else {}
+    title = output.safe(f"{found.settings.bench}, {' beside '.join((found.settings.scheduler, *rule))}")
     if len(found.rows) <= FEW:
-        numeric = ("makespan", BEST_KNOWN, LOWER_BOUND, above)
+        numeric = ("makespan", BEST_KNOWN, LOWER_BOUND, above, *rule)
         table = output.table(["instance", "group", *numeric], numeric, title)
         for row in found.rows:
             known = [output.number(value) for value in (row.makespan, row.best_known, row.lower_bound)]
             table.add_row(
-                output.safe(row.instance), output.safe(row.group), *known, output.percent(row.gap_percent)
+                output.safe(row.instance),
+                output.safe(row.group),
+                *known,
+                output.percent(row.gap_percent),
+                *(output.percent(beside[row.instance].gap_percent) for _ in rule),
             )
         yield table
     if len(found.groups) > 1:
-        numeric = ("instances", above, "worst", "planned in")
+        numeric = ("instances", above, "worst", "planned in", *rule)
         table = output.table(["group", *numeric], numeric, title)
         for name, members in found.groups.items():
             worst = output.percent(max(row.gap_percent for row in members))
             spent = output.duration(sum(row.seconds for row in members))
+            by_rule = mean_gap([beside[row.instance] for row in members]) if rule else None
             table.add_row(
-                output.safe(name), str(len(members)), output.percent(mean_gap(members)), worst, spent
+                output.safe(name),
+                str(len(members)),
+                output.percent(mean_gap(members)),
+                worst,
+                spent,
+                *(output.percent(by_rule) for _ in rule),
             )
         yield table

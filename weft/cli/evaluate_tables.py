@@ -13,15 +13,18 @@ from weft.kinds import PROBLEMS
 if TYPE_CHECKING:
     from weft.evaluation.statistics import Comparison
     from weft.evaluation.sweep.envelope import Ratio
-    from weft.evaluation.sweep.evaluation import Evaluation, Summary
+    from weft.evaluation.sweep.evaluation import Evaluation
+    from weft.evaluation.sweep.summary import Summary
 
 _COLUMNS = {"slr": "slr", "speedup": "speedup", "above bound": "gap_percent"}
-_STREAM_COLUMNS = {"p99": "p99_jct", "utilisation": "utilisation", "batch fill": "batch_fill"}
+_STREAM_COLUMNS = {"99th percentile": "p99_jct", "utilisation": "utilisation", "batch fill": "batch_fill"}
 """Columns of the table -> the metric each shows."""
 
 
 def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
     """All of it, with the command that comes next."""
+    from weft.evaluation.sweep.standing import noun_of, standing, what_it_costs, who_wins
+
     for cell in found.cells:
         _show_cell(found, cell.label)
     if found.envelopes:
@@ -31,9 +34,13 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
     _say_how_to_read(found)
     if found.breaches:
         _say_who_broke(found)
-    samples = _samples(found)
+    samples = f"{noun_of(found)}s"
     if len(found.units) < 2 and len(found.sound) > 1:
         output.say(f"one of the {samples} says nothing about others: no verdicts (--{samples} N)")
+    elif len(found.sound) > 1:
+        winner = standing(found)
+        lines = (who_wins(found, winner), what_it_costs(found, winner.winner))
+        output.say("\n".join(output.safe(line) for line in lines if line))
     if found.claims:
         output.say("what the rows say, paired by seed:")
     for one in found.claims:
@@ -45,22 +52,23 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
         output.next_command("the same with --out SWEEP keeps the rows and can be resumed")
 
 
-def _samples(found: Evaluation) -> str:
-    return "seeds" if found.has_seed_samples else "problems"
-
-
 def _say_how_to_read(found: Evaluation) -> None:
     """What marks, intervals and verdicts mean, each where there are some."""
-    samples, num = _samples(found), len(found.against)
-    output.say(f"* best mean; intervals are 95 %, over {samples}")
-    if num > 1:
+    from weft.evaluation.sweep.standing import noun_of
+
+    samples, num = f"{noun_of(found)}s", len(found.against)
+    output.say(f"* lowest plain mean; intervals are 95 %, over {samples}")
+    few = [one for one in found.against.values() if one.verdict == "too few samples"]
+    if few:
+        most = max(few, key=lambda one: one.n)
+        together = f" for {num} comparisons made together" if num > 1 else ""
+        output.say(f"  {most.too_few(noun_of(found))}{together} (--{samples} {most.least_n})")
+    elif num > 1:
         output.say(f"  verdicts are corrected for {num} comparisons made together (Holm), intervals are not")
-    if any(one.is_short_of_samples for one in found.against.values()):
+    if any(one.is_open for one in found.against.values()):
         output.say(
             f"  where an interval leaves out 0 and yet nothing is distinguishable, take more --{samples}"
         )
-    if found.has_too_few_samples:
-        output.say(f"  an interval that reaches below 0 comes of too few {samples}: take more --{samples}")
 
 
 def _show_envelopes(found: Evaluation) -> None:
@@ -111,12 +119,13 @@ def _distance(ratio: Ratio) -> str:
 
 def _show_cell(found: Evaluation, cell: str) -> None:
     """One line per scheduler of a cell; the best of those that broke no rule is marked."""
+    from weft.evaluation.sweep.metrics import metric as metric_of
+
     summary = {(s.scheduler, s.metric): s for s in found.summary if s.cell == cell}
     best = min((summary[name, found.metric].mean for name in found.sound), default=math.nan)
-    columns = _COLUMNS if found.kind is PROBLEMS else _STREAM_COLUMNS
-    took = found.kind.took
-    mean = found.metric if found.metric.startswith("mean_") else f"mean {found.metric}"
-    numeric = (mean, "interval", *columns, took)
+    columns, took = _columns(found), found.kind.took
+    words = metric_of(found.metric).words
+    numeric = (words if words.startswith("mean ") else f"mean {words}", "interval", *columns, took)
     headers = ["", "scheduler", *numeric, f"against {found.baseline}"]
     table = output.table(headers, numeric, output.safe(_title(found, cell)))
     for name in found.schedulers:
@@ -135,19 +144,31 @@ def _show_cell(found: Evaluation, cell: str) -> None:
     output.show(table, spare=("speedup", "slr", "batch fill", "utilisation", took))
 
 
+def _columns(found: Evaluation) -> dict[str, str]:
+    """Header -> metric of the columns beside the mean; none for batches where all are full."""
+    if found.kind is PROBLEMS:
+        return _COLUMNS
+    is_full = all(one.mean == 1.0 for one in found.summary if one.metric == "batch_fill")
+    return {
+        key: metric for key, metric in _STREAM_COLUMNS.items() if not (metric == "batch_fill" and is_full)
+    }
+
+
 def _shown(header: str, value: float) -> str:
     return output.percent(value) if header == "above bound" else output.number(value, 4)
 
 
 def _title(found: Evaluation, cell: str) -> str:
-    place = f"{found.title}, {cell}" if cell else found.title
+    """The scenario with its settings, the samples, and the unit of times."""
+    place = ", ".join([found.title, *([cell] if cell else []), *found.chosen])
     asked, num = found.asked, len(found.samples[cell])
     if asked is None:
         return place
+    unit = f", times in {found.unit}" if found.unit else ""
     if found.has_seed_samples:
-        return f"{place}: {output.count(num, f'{asked.split} seed')}"
+        return f"{place}: {output.count(num, f'{asked.split} seed')}{unit}"
     seeds = f" x {len(asked.seeds)} seeds" if len(asked.seeds) > 1 else ""
-    return f"{place}: {output.count(num, f'{asked.split} problem')}{seeds}"
+    return f"{place}: {output.count(num, f'{asked.split} problem')}{seeds}{unit}"
 
 
 def _interval(summary: Summary) -> str:
@@ -168,6 +189,8 @@ def _verdict(comparison: Comparison | None) -> str:
     if comparison is None:
         return "-"
     low, high = comparison.low_percent, comparison.high_percent
+    if comparison.verdict == "too few samples":
+        return f"no verdict ({low:+.1f} to {high:+.1f} %)"
     if comparison.verdict == "not distinguishable":
         return f"not distinguishable ({low:+.1f} to {high:+.1f} %)"
     if comparison.verdict == "better":

@@ -12,6 +12,7 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output, plan
+from weft.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 Given = Annotated[
     Path | None, typer.Option("--schedule", metavar="SCHEDULE", help="Use this schedule file, do not plan.")
 ]
+
+
+def _end(stop: output.Stop) -> None:
+    """End with the exit code of an interruption: the plan was that of a search cut short."""
+    if stop.is_asked:
+        raise SystemExit(INTERRUPTED)
 
 
 def _planned_or_read(problem: Problem, given: Path | None, scheduler: str, seed: int) -> tuple[str, Schedule]:
@@ -46,7 +53,8 @@ def explain(
     from weft.schedulers import explain as explaining
 
     problem = plan.load(file, cluster, ccr, copies)
-    title, found = _planned_or_read(problem, schedule, scheduler, seed)
+    with output.until_interrupt() as stop:
+        title, found = _planned_or_read(problem, schedule, scheduler, seed)
     explanation = explaining.explain(found, task)
     if as_json:
         fields = {
@@ -58,6 +66,7 @@ def explain(
         output.emit(output.document("explain", seed, fields))
     else:
         output.say(output.safe_lines(explanation))
+    _end(stop)
 
 
 def gantt(
@@ -87,10 +96,12 @@ def gantt(
     opt.check_chart(out, "--out")
     problem = plan.load(file, cluster, ccr, copies)
     names = [scheduler] if schedule is not None else opt.split_names([scheduler])
-    drawn = dict(_planned_or_read(problem, schedule, name, seed) for name in names)
+    with output.until_interrupt() as stop:
+        drawn = dict(_planned_or_read(problem, schedule, name, seed) for name in names)
     is_coloured = sys.stdout.isatty() and not as_json
     found = plan.draw(drawn, out, width or shutil.get_terminal_size((100, 24)).columns, is_coloured)
     if as_json:
         output.emit(output.document("gantt", seed, found.to_dict()))
     else:
         (output.paint if is_coloured and out is None else output.say)(output.safe_lines(found))
+    _end(stop)

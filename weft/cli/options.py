@@ -47,20 +47,14 @@ Copies = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
-_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
 _NUMBER = r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*"
 
 
 def parse_duration(text: str | None, field: str = "--budget") -> float | None:
     """Seconds of ``2s``, ``500ms``, ``1m``, ``0.5h`` or a plain number of seconds."""
-    if text is None:
-        return None
-    match = re.fullmatch(rf"{_NUMBER}([a-z]*)\s*", text.lower())
-    if match is None or match[2] not in _UNITS:
-        raise InputError(f"expected a time such as 2s, 500ms or 1m, got {text!r}", field=field)
-    return float(match[1]) * _UNITS[match[2]]
+    from weft.io.units import parse_time
+
+    return parse_quantity(None if text is None else text.lower(), parse_time, field)
 
 
 _MOST_NOISE = 10.0

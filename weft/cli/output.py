@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import threading
@@ -17,6 +16,10 @@ from weft.catalog import duration as duration
 from weft.errors import InputError, UnknownKindWarning
 from weft.io.verb_documents import document as document
 from weft.io.verb_documents import finite as finite
+from weft.wording import count as count
+from weft.wording import number as number
+from weft.wording import percent as percent
+from weft.wording import size as size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,6 +116,36 @@ def is_animated() -> bool:
     return sys.stderr.isatty() and not _is_quiet
 
 
+class Interrupted(Exception):
+    """Ctrl-C came, and what was done until then has been printed; ``str()`` says how much that is."""
+
+
+class Stop:
+    """Whether Ctrl-C has asked for an end."""
+
+    is_asked = False
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """What the document of an interrupted verb has more."""
+        return {"interrupted": True} if self.is_asked else {}
+
+
+@contextmanager
+def until_interrupt(kept: str = "the best plan so far") -> Iterator[Stop]:
+    """Ctrl-C lets searches and loops end with what they have; again, it raises."""
+    from weft.schedulers.base import ended_by_interrupt
+
+    stop = Stop()
+
+    def tell() -> None:
+        stop.is_asked = True
+        warn(f"weft: stopping with {kept}; Ctrl-C again stops at once")
+
+    with ended_by_interrupt(tell):
+        yield stop
+
+
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Warnings of the library about what the user gave are notes, each said once."""
@@ -135,31 +168,6 @@ def warnings_as_notes() -> Iterator[None]:
 def next_command(command: str) -> None:
     """Name the command a person is likely to want next."""
     note(f"next: {command}")
-
-
-def number(value: float | None, digits: int = 6) -> str:
-    """A number for a table; a dash where there is none."""
-    return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
-
-
-def count(num: int, noun: str) -> str:
-    """``1 task``, ``2 tasks``."""
-    return f"{num} {noun}" if num == 1 else f"{num} {noun}s"
-
-
-def percent(value: float | None, sign: str = "") -> str:
-    """A percentage with one decimal; ``sign="+"`` always shows the sign."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    return f"{0.0 if abs(value) < 0.05 else value:{sign}.1f} %"
-
-
-def size(num_bytes: float) -> str:
-    """Bytes as a person says them; MB is 10^6."""
-    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if num_bytes >= scale:
-            return f"{num_bytes / scale:.3g} {unit}"
-    return f"{num_bytes:.0f} B"
 
 
 def console() -> Console:

@@ -17,7 +17,7 @@ from weft.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from weft.catalog import Result
-    from weft.evaluation.comparing import Contest
+    from weft.evaluation.comparing import Comparison, Contest, Row
     from weft.evaluation.figures.charts import Gantt
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
@@ -79,7 +79,6 @@ def schedule(
     """Plan a workflow on a cluster and bound how good it is."""
     from weft.cli import questions
     from weft.io.files import write_schedule
-    from weft.schedulers.base import ended_by_interrupt, is_stopped
 
     seconds, spread_by = opt.parse_duration(budget), opt.parse_noise(noise)
     output.check_folder(out)
@@ -87,9 +86,8 @@ def schedule(
     opt.check_chart(gantt, "--gantt")
     evaluations = opt.efforts(effort, samples)
     problem = load(file, cluster, ccr, copies)
-    with ended_by_interrupt(_tell_stopping):
+    with output.until_interrupt() as stop:
         result = make(problem, scheduler, seed, seconds, evaluations)
-        end = INTERRUPTED if is_stopped() else 0
     opt.say_unused(scheduler, {"--samples": samples, "--effort": effort, "--budget": budget})
     fault = first_fault(result.schedule)
     if out is not None:
@@ -103,28 +101,24 @@ def schedule(
         if spread is not None:
             questions.add_noise(document, spread)
         output.emit(document)
-        _end(fault, end)
+        _end(fault, stop)
         return
-    output.say(summary(result, fault, is_stopped=end == INTERRUPTED))
+    output.say(summary(result, fault, is_stopped=stop.is_asked))
     if spread is not None:
         output.say(questions.noise_summary(result.schedule, spread))
     for path in (out, gantt):
         if path is not None:
             output.note(f"wrote {path}")
-    _end(fault, end)
+    _end(fault, stop)
     output.next_command(f"weft compare {opt.again(file, cluster, ccr, copies, seed)}")
 
 
-def _tell_stopping() -> None:
-    output.warn("weft: stopping with the best plan so far; Ctrl-C again stops at once")
-
-
-def _end(fault: str | None, code: int) -> None:
+def _end(fault: str | None, stop: output.Stop) -> None:
     """End with an exit code where the plan is not valid, or was made before an interruption."""
     if fault is not None:
         raise typer.Exit(NOT_VALID)
-    if code:
-        raise SystemExit(code)  # the plan is the answer: not an error to be said
+    if stop.is_asked:
+        raise SystemExit(INTERRUPTED)  # the plan is the answer: not an error to be said
 
 
 def draw(
@@ -205,30 +199,47 @@ def compare(
     from weft.evaluation.comparing import compare as run
 
     names, seconds = opt.scheduler_names(schedulers), opt.parse_duration(budget)
-    found = run(
-        files,
-        names,
-        cluster=cluster,
-        ccr=ccr,
-        copies=copies,
-        seed=seed,
-        budget=seconds,
-        effort=effort,
-        around=output.progress,
-    )
+    with output.until_interrupt("the plans so far") as stop:
+        found = run(
+            files,
+            names,
+            cluster=cluster,
+            ccr=ccr,
+            copies=copies,
+            seed=seed,
+            budget=seconds,
+            effort=effort,
+            around=output.progress,
+        )
+    if not found.rows and stop.is_asked:
+        raise KeyboardInterrupt
     if as_json:
         question = opt.again(None, cluster, ccr, copies, seed)
         command = _compare_command(files, found.schedulers, question, budget, effort)
-        output.emit(replace(found, command=command).to_dict())
+        output.emit(replace(found, command=command).to_dict() | stop.fields)
     else:
         for contest in found.contests:
             _show_contest(contest)
+        if len(found.contests) > 1:
+            _show_standings(found)
+        if stop.is_asked:
+            _say_cut(found.rows[-1])
         best = found.contests[0].best
         question = opt.again(files[0], cluster, ccr, copies, seed)
         winner = shlex.quote(best.scheduler if best else "heft")
         output.next_command(f"weft gantt {question} --scheduler {winner} --out gantt.png")
+    if stop.is_asked:
+        raise output.Interrupted(f"{len(found.rows)} of {len(files) * len(found.schedulers)} plans")
     if not all(row.valid for row in found.rows):
         raise typer.Exit(NOT_VALID)
+
+
+def _say_cut(last: Row) -> None:
+    """Say that the last plan is what a search had when it was stopped."""
+    from weft import catalog
+
+    if catalog.is_limited(last.scheduler):
+        output.say(f"  {output.safe(last.scheduler)} was stopped: its last plan is the best so far")
 
 
 def _show_contest(contest: Contest) -> None:
@@ -255,6 +266,29 @@ def _show_contest(contest: Contest) -> None:
         output.say(f"* shortest; bound {output.number(bound.lower_bound)} {unit} by {bound.bound_by}")
     for entry in contest.skipped:
         output.say(f"  {entry.scheduler} left out: {output.safe(entry.reason)}")
+
+
+def _show_standings(found: Comparison) -> None:
+    """One table over all files: who wins how often, and how far behind each is."""
+    total = len(found.contests)
+    numeric = ("files", "shortest on", "times the shortest", "at worst", "planned in")
+    table = output.table(["", "scheduler", *numeric], numeric, f"all {total} files")
+    for k, one in enumerate(found.standings):
+        table.add_row(
+            "" if k else "*",
+            output.safe(one.scheduler),
+            str(one.problems),
+            str(one.wins),
+            output.number(one.mean_ratio, 4),
+            output.number(one.worst_ratio, 4),
+            output.duration(one.seconds),
+            style=None if k else "bold",
+        )
+    output.say("")
+    output.show(table)
+    output.say(
+        "* shortest on average (geometric mean over the files planned, of the ratio to the shortest plan)"
+    )
 
 
 def _compare_command(

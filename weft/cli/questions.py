@@ -15,15 +15,29 @@ from weft.cli import output, plan
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.evaluation.questions.changes import Change
     from weft.evaluation.questions.pareto import Exploration
     from weft.evaluation.questions.robustness import Robustness
-    from weft.evaluation.questions.whatif import Answer, Change
+    from weft.evaluation.questions.whatif import Answer
     from weft.model.graph import Floats
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
 
 TRADERS = "heft,peft,cpop,deft"
 """Planners whose plans ``pareto`` compares: fast ones that spread work differently."""
+CHANGES = "--add CLASS=N, --remove CLASS=N, --bandwidth x2, --latency x2, --speed CLASS=x2 or --each"
+
+
+Bandwidth = Annotated[
+    list[str] | None,
+    typer.Option("--bandwidth", metavar="X", help="Links between nodes: x2, 40Gbit/s; x2,x4 tries both."),
+]
+Latency = Annotated[
+    list[str] | None, typer.Option("--latency", metavar="X", help="The same for latency: x0.5, 10us.")
+]
+Speed = Annotated[
+    list[str] | None, typer.Option("--speed", metavar="CLASS=xF", help="A class F times as fast: a100=x1.5.")
+]
 
 
 class Pace:
@@ -55,6 +69,9 @@ def whatif(
     each: Annotated[
         bool, typer.Option("--each", help="Try one device more and one fewer of every class.")
     ] = False,
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    speed: Speed = None,
     scheduler: opt.Scheduler = "heft",
     ccr: opt.Ccr = None,
     budget: opt.Budget = None,
@@ -63,29 +80,45 @@ def whatif(
     copies: opt.Copies = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Say what more or fewer devices would change."""
+    """Say what other devices, links or speeds would change."""
     from weft.evaluation.questions import whatif as asking
 
-    changes = _changes(add, remove)
-    if not changes and not each:
-        raise InputError("expected a change: --add CLASS=N, --remove CLASS=N or --each", field="--add")
-    problem = plan.load(file, cluster, ccr, copies)
-    make = _maker([scheduler], seed, opt.parse_duration(budget), effort)
-    answer = asking.whatif(problem, changes, lambda changed: make(changed, scheduler), each=each)
+    with opt.named("add", "remove", "bandwidth", "latency", "speed"):
+        changes = _changes(add, remove) + _tunings(bandwidth, latency, speed)
+        if not changes and not each:
+            raise InputError(f"expected a change: {CHANGES}", field="--add")
+        problem = plan.load(file, cluster, ccr, copies)
+        make = _maker([scheduler], seed, opt.parse_duration(budget), effort)
+        with output.until_interrupt("the changes planned so far") as stop:
+            answer = asking.whatif(problem, changes, lambda changed: make(changed, scheduler), each=each)
     if as_json:
         rows, skipped = ([asdict(row) for row in part] for part in (answer.rows, answer.skipped))
         fields = {"scheduler": scheduler, "rows": rows, "skipped": skipped, "time_unit": _unit(problem)}
-        output.emit(output.document("whatif", seed, fields))
-        return
-    _show_changes(answer, problem, scheduler)
-    output.next_command(f"weft pareto {opt.again(file, cluster, ccr, copies, seed)}")
+        output.emit(output.document("whatif", seed, fields | stop.fields))
+    else:
+        _show_changes(answer, problem, scheduler)
+    if stop.is_asked:
+        raise output.Interrupted(output.count(len(answer.rows), "plan"))
+    if not as_json:
+        output.next_command(f"weft pareto {opt.again(file, cluster, ccr, copies, seed)}")
 
 
 def _changes(add: list[str] | None, remove: list[str] | None) -> list[Change]:
-    from weft.evaluation.questions.whatif import parse_change
+    from weft.evaluation.questions.changes import parse_change
 
-    more = [parse_change(text, 1, "--add") for text in opt.split_names(add)]
+    more: list[Change] = [parse_change(text, 1, "--add") for text in opt.split_names(add)]
     return more + [parse_change(text, -1, "--remove") for text in opt.split_names(remove)]
+
+
+def _tunings(bandwidth: list[str] | None, latency: list[str] | None, speed: list[str] | None) -> list[Change]:
+    from weft.evaluation.questions.changes import parse_links, parse_speed
+
+    links: list[Change] = [
+        parse_links(text, what)
+        for what, given in (("bandwidth", bandwidth), ("latency", latency))
+        for text in opt.split_names(given)
+    ]
+    return links + [parse_speed(text) for text in opt.split_names(speed)]
 
 
 def _unit(problem: Problem) -> str:
@@ -162,17 +195,21 @@ def pareto(
     names = opt.scheduler_names(schedulers) or TRADERS.split(",")
     problem = plan.load(file, cluster, ccr, copies)
     make = _maker(names, seed, None, None)
-    found = trading.explore(problem, names, make, most=most, seed=seed, tell=_teller())
+    with output.until_interrupt("the plans so far") as stop:
+        found = trading.explore(problem, names, make, most=most, seed=seed, tell=_teller())
     if plot is not None:
         with output.progress(f"drawing {plot}"):
             trading.draw(found, plot, title=f"{problem.name} on parts of {problem.cluster.name}")
     if as_json:
-        output.emit(output.document("pareto", seed, _front_fields(found, plot)))
-        return
-    _show_front(found, problem)
-    if plot is not None:
-        output.note(f"wrote {plot}")
-    output.next_command(f"weft whatif {opt.again(file, cluster, ccr, copies, seed)} --each")
+        output.emit(output.document("pareto", seed, _front_fields(found, plot) | stop.fields))
+    else:
+        _show_front(found, problem)
+        if plot is not None:
+            output.note(f"wrote {plot}")
+    if stop.is_asked:
+        raise output.Interrupted(output.count(len(found.points), "plan"))
+    if not as_json:
+        output.next_command(f"weft whatif {opt.again(file, cluster, ccr, copies, seed)} --each")
 
 
 def _teller() -> Callable[[int, int], None]:

@@ -63,11 +63,19 @@ def stress(
     question = Question(better, worse, ratio, Space(tasks, devices, spread, related), seed)
     folder = out or Path(f"stress-{_plain(better)}-{_plain(worse)}")
     output.check_folder(folder)
-    search, seconds = _searched(question, folder, Limit(opt.parse_duration(budget), effort))
+    stop = output.Stop()
+    search, seconds = _searched(question, folder, Limit(opt.parse_duration(budget), effort), stop)
+    if search.worst is None and stop.is_asked:
+        raise KeyboardInterrupt
     if as_json:
-        output.emit(output.document("stress", seed, _fields(search, folder, seconds, budget is None)))
+        fields = _fields(search, folder, seconds, budget is None)
+        output.emit(output.document("stress", seed, fields | stop.fields))
+    else:
+        _show(search, folder, seconds)
+    if stop.is_asked:
+        raise output.Interrupted(output.count(search.evaluations, "problem"))
+    if as_json:
         return
-    _show(search, folder, seconds)
     best = folder / (_file(search, search.smallest) or _file(search, search.worst) or "")
     output.next_command(
         f"weft compare {shlex.quote(str(best))} --schedulers {shlex.quote(f'{better},{worse}')}"
@@ -79,7 +87,7 @@ def _plain(name: str) -> str:
     return Path(name).stem
 
 
-def _searched(question: Question, folder: Path, limit: Limit) -> tuple[Search, float]:
+def _searched(question: Question, folder: Path, limit: Limit, stop: output.Stop) -> tuple[Search, float]:
     """Search until the limit or Ctrl-C; the folder then holds what was found."""
     from weft import doctor
     from weft.evaluation.questions import stress as searching
@@ -90,10 +98,8 @@ def _searched(question: Question, folder: Path, limit: Limit) -> tuple[Search, f
     with _progress() as tell, searching.open_search(folder, question, tell) as search:
         try:
             search.run(replace(limit, started=started), lambda done: searching.save_record(done, folder))
-        except KeyboardInterrupt:
-            searching.save_finds(search, folder)
-            output.warn(f"weft: interrupted; {_so_far(search)}; {folder} holds what was found, and resumes")
-            raise
+        except KeyboardInterrupt:  # at once: the record is of the last whole round, and resumes there
+            stop.is_asked = True
     return search, time.perf_counter() - started
 
 

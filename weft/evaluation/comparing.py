@@ -17,7 +17,7 @@ from weft.io.kind_names import warn_unknown_kinds
 from weft.io.verb_documents import document
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
-from weft.schedulers.base import Plans
+from weft.schedulers.base import Plans, is_stopped, until_stopped
 
 REFERENCE = "heft"
 
@@ -80,6 +80,28 @@ class Contest:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """One scheduler over all problems; a ratio is of its makespan to the shortest found for a problem."""
+
+    scheduler: str
+    problems: int
+    """Problems it made a valid plan for; the ratios are over these."""
+    wins: int
+    """Where no plan was shorter."""
+    mean_ratio: float | None
+    """Geometric mean; None without a problem."""
+    worst_ratio: float | None
+    seconds: float
+    """Time of planning, over all problems."""
+
+    def __str__(self) -> str:
+        if self.mean_ratio is None or self.worst_ratio is None:
+            return f"{self.scheduler}: no valid plan"
+        ratios = f"{self.mean_ratio:.4g} times the shortest on average, {self.worst_ratio:.4g} at worst"
+        return f"{self.scheduler}: shortest on {self.wins} of {self.problems}, {ratios}"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All schedulers on all problems."""
 
@@ -99,13 +121,22 @@ class Comparison:
         """Who could not act where."""
         return tuple(one for contest in self.contests for one in contest.skipped)
 
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """Every scheduler over all problems: those that planned most first, then by mean ratio."""
+        found = [_standing(name, self.contests) for name in self.schedulers]
+        return tuple(sorted(found, key=lambda one: (-one.problems, one.mean_ratio or math.inf)))
+
     def __str__(self) -> str:
-        return "\n".join(map(str, self.contests))
+        summary = self.standings if len(self.contests) > 1 else ()
+        return "\n".join(map(str, (*self.contests, *summary)))
 
     def to_dict(self) -> dict[str, object]:
         """The document of ``weft compare --json``."""
         rows, skipped = [asdict(row) for row in self.rows], [asdict(one) for one in self.skipped]
-        return document("compare", self.seed, {"rows": rows, "skipped": skipped, "command": self.command})
+        summary = [asdict(one) for one in self.standings]
+        own = {"rows": rows, "skipped": skipped, "summary": summary, "command": self.command}
+        return document("compare", self.seed, own)
 
 
 def compare(
@@ -140,7 +171,7 @@ def compare(
     loaded = [_loaded(one, cluster, ccr, copies, around) for one in several]
     warn_unknown_kinds([problem for _, problem in loaded])
     asked = _Asked(names, seed, budget, effort, around)
-    contests = tuple(_contest(file, problem, asked) for file, problem in loaded)
+    contests = tuple(_contest(file, problem, asked) for file, problem in until_stopped(loaded))
     return Comparison(contests, tuple(map(name_of, names)), seed)
 
 
@@ -181,6 +212,9 @@ def _contest(file: str, problem: Problem, asked: _Asked) -> Contest:
     rows: list[Row] = []
     skipped: list[Skipped] = []
     for scheduler in asked.schedulers:
+        if is_stopped():
+            skipped.append(Skipped(file, name_of(scheduler), "interrupted before it planned"))
+            continue
         try:
             rows.append(_row(file, problem, scheduler, asked))
         except (UnsupportedError, MissingExtra) as error:
@@ -213,6 +247,21 @@ def _planned(problem: Problem, scheduler: Scheduler, asked: _Asked) -> catalog.R
     tasks = f"{problem.num_tasks} task{'' if problem.num_tasks == 1 else 's'}"
     with asked.around(f"planning {tasks} with {name_of(scheduler)}"):
         return catalog.schedule(problem, scheduler, seed=asked.seed, budget=asked.budget, effort=asked.effort)
+
+
+def _standing(name: str, contests: Sequence[Contest]) -> Standing:
+    rows = [row for contest in contests for row in contest.rows if row.scheduler == name]
+    ratios = [
+        row.makespan / contest.best.makespan if contest.best.makespan else 1.0 if row.best else math.inf
+        for contest in contests
+        for row in contest.rows
+        if row.scheduler == name and row.valid and contest.best is not None
+    ]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+    seconds = sum(row.seconds for row in rows)
+    return Standing(
+        name, len(ratios), sum(row.best for row in rows), mean, max(ratios, default=None), seconds
+    )
 
 
 def _reference(problem: Problem, rows: list[Row], asked: _Asked) -> float | None:

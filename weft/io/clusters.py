@@ -382,6 +382,7 @@ def _device_entry(cluster: Cluster, c: int, count: int, written: set[int]) -> di
     for key in (
         "speed",
         "times",
+        "time_unit",
         "speeds",
         "slots",
         "memory",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -114,18 +114,31 @@ def whole_numbers(values: Sequence[object], where: str, key: str, *, low: int | 
 
 def sizes(values: Sequence[object], where: str, key: str, *, rows: Sequence[int] | None = None) -> Floats:
     """Bytes from 0 on, as numbers or as texts with a unit; ``rows`` as for ``numbers``."""
+    return quantities(values, where, key, parse_size, rows=rows)
+
+
+def quantities(
+    values: Sequence[object],
+    where: str,
+    key: str,
+    parse: Callable[[object], float],
+    *,
+    rows: Sequence[int] | None = None,
+) -> Floats:
+    """Numbers from 0 on, or texts with a unit that ``parse`` reads; ``rows`` as for ``numbers``."""
     if str in set(map(type, values)):
         places = range(len(values)) if rows is None else rows
         values = [
-            _size(value, f"{where}[{row}].{key}") if type(value) is str else value
+            quantity(value, parse, f"{where}[{row}].{key}") if type(value) is str else value
             for row, value in zip(places, values, strict=True)
         ]
     return numbers(values, where, key, rows=rows)
 
 
-def _size(text: str, field: str) -> float:
+def quantity(text: str, parse: Callable[[object], float], field: str) -> float:
+    """A text with a unit; an error names the field."""
     try:
-        return parse_size(text)
+        return parse(text)
     except ValueError as error:
         raise InputError(str(error), field=field) from None
 

@@ -7,18 +7,51 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AllowInfNan, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from weft.errors import InputError
 from weft.io.columns import unknown_key
 from weft.io.sources import shown
-from weft.io.units import parse_bandwidth, parse_bytes, parse_seconds
+from weft.io.units import parse_bandwidth, parse_bytes, parse_seconds, parse_time
+from weft.model.units import SECONDS
 
 Bandwidth = Annotated[float, AllowInfNan(True), BeforeValidator(parse_bandwidth)]
 Size = Annotated[float, AllowInfNan(True), BeforeValidator(parse_bytes)]
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+Time = Annotated[float, BeforeValidator(lambda value: parse_time(value) if type(value) is str else value)]
+"""A number in the unit of the graph, or a text with a unit, then in seconds."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Text = Annotated[str, Field(min_length=1)]
+
+
+def _known_unit(unit: str) -> str:
+    if unit not in SECONDS:
+        raise ValueError(f"expected one of {', '.join(SECONDS)}, got {shown(unit)}")
+    return unit
+
+
+TimeUnit = Annotated[str, AfterValidator(_known_unit)]
+
+
+def _time(kind: str, value: object, unit: str, is_plain_known: bool) -> object:
+    """A run time of a class in this unit; plain numbers only where their unit is known."""
+    if type(value) is not str:
+        if is_plain_known:
+            return value
+        raise ValueError(f"times.{kind}: expected a time with a unit, as others have, got {shown(value)}")
+    try:
+        return parse_time(value, unit)
+    except ValueError as error:
+        raise ValueError(f"times.{kind}: {error}") from None
 
 
 class _Part(BaseModel):
@@ -34,6 +67,7 @@ class DevicePart(_Part):
     count: Annotated[int, Field(ge=0, le=1_000_000)] = 1
     speed: Annotated[float, Field(gt=0)] | None = None
     times: dict[str, Annotated[float, Field(ge=0)]] = {}
+    time_unit: TimeUnit | None = None
     speeds: dict[str, Annotated[float, Field(gt=0)]] = {}
     slots: Count = 1
     memory: Size = float("inf")
@@ -42,6 +76,20 @@ class DevicePart(_Part):
     idle_watts: Annotated[float, Field(ge=0)] = 0.0
     price: Annotated[float, Field(ge=0)] = 0.0
     capacity: dict[str, Annotated[float, Field(ge=0)]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _times_of_one_unit(cls, given: Any) -> Any:
+        """Texts with a unit become numbers of ``time_unit``, in seconds where none is given."""
+        times = given.get("times") if isinstance(given, dict) else None
+        if not isinstance(times, dict) or str not in map(type, times.values()):
+            return given
+        unit = given.get("time_unit", "s")
+        if not isinstance(unit, str) or unit not in SECONDS:
+            return given
+        is_plain_known = "time_unit" in given
+        read = {kind: _time(kind, value, unit, is_plain_known) for kind, value in times.items()}
+        return {**given, "times": read, "time_unit": unit}
 
 
 class NodePart(_Part):
@@ -96,9 +144,9 @@ class JobPart(_Part):
     """One of the ``jobs`` of a problem, its graph left aside."""
 
     name: Text = "job"
-    release: Annotated[float, Field(ge=0)] = 0.0
-    period: Annotated[float, Field(gt=0)] | None = None
-    deadline: Annotated[float, Field(ge=0)] | None = None
+    release: Annotated[Time, Field(ge=0)] = 0.0
+    period: Annotated[Time, Field(gt=0)] | None = None
+    deadline: Annotated[Time, Field(ge=0)] | None = None
     weight: Annotated[float, Field(ge=0)] = 1.0
     owner: str = ""
     eligible: list[str] | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from weft.io.columns import (
     codes,
     name_index,
     numbers,
+    quantities,
     refuse_unknown,
     rows_of,
     sizes,
@@ -21,6 +23,8 @@ from weft.io.columns import (
     whole_numbers,
 )
 from weft.io.sources import shown
+from weft.io.units import parse_time
+from weft.model.columns import known_unit
 from weft.model.graph import ALWAYS, Floats, TaskGraph
 
 SCHEMA = "weft/graph/1"
@@ -41,11 +45,13 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
     names = texts([row.get("name") for row in tasks], "tasks", "name")
     index = name_index(names, "tasks", "name")
     kinds, kind = codes(texts([row.get("kind", "task") for row in tasks], "tasks", "kind"))
-    classes, times = _map_columns(tasks, "times", np.nan)
+    time_unit = known_unit(document.get("time_unit", "s"))
+    parse = partial(parse_time, unit=time_unit)
+    classes, times = _map_columns(tasks, "times", np.nan, parse)
     resources, demands = _map_columns(tasks, "demands", 0.0)
     edges = _edge_columns(document, tasks, index)
     return TaskGraph(
-        _work(tasks),
+        _work(tasks, parse),
         **edges,
         names=names,
         kinds=kinds,
@@ -59,7 +65,7 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
         curves=_curves(document),
         curve=whole_numbers([row.get("curve", -1) for row in tasks], "tasks", "curve", low=-1),
         name=document.get("name", name),
-        time_unit=document.get("time_unit", "s"),
+        time_unit=time_unit,
         metadata=document.get("metadata", {}),
     )
 
@@ -77,16 +83,21 @@ def _check_top(document: Row) -> None:
         raise InputError(f"expected an object, got {shown(document['metadata'])}", field="metadata")
 
 
-def _work(tasks: Sequence[Row]) -> Floats:
+def _work(tasks: Sequence[Row], parse: Callable[[object], float]) -> Floats:
     """Run time at speed 1; NaN where a task only has times."""
     given = [row.get("work", 0.0 if "times" in row else None) for row in tasks]
-    column = numbers(given, "tasks", "work")
+    column = quantities(given, "tasks", "work", parse)
     column[["work" not in row for row in tasks]] = np.nan
     return column
 
 
-def _map_columns(tasks: Sequence[Row], key: str, neutral: float) -> tuple[tuple[str, ...], Floats | None]:
-    """A table from objects inside the rows: the keys met, in order, and a column for each."""
+def _map_columns(
+    tasks: Sequence[Row], key: str, neutral: float, parse: Callable[[object], float] | None = None
+) -> tuple[tuple[str, ...], Floats | None]:
+    """A table from objects inside the rows: the keys met, in order, and a column for each.
+
+    With ``parse``, values are times: texts with a unit, or never.
+    """
     cells: dict[str, tuple[list[int], list[object]]] = {}
     for i, row in enumerate(tasks):
         entry = row.get(key, {})
@@ -100,9 +111,14 @@ def _map_columns(tasks: Sequence[Row], key: str, neutral: float) -> tuple[tuple[
         return (), None
     table = np.full((len(tasks), len(cells)), neutral)
     for c, (name, (rows, values)) in enumerate(cells.items()):
-        is_never = np.array([key == "times" and value == NEVER for value in values])
+        is_never = np.array([parse is not None and value == NEVER for value in values])
         finite = [0.0 if never else v for v, never in zip(values, is_never.tolist(), strict=True)]
-        column = numbers(finite, "tasks", f"{key}.{name}", rows=rows)
+        field = f"{key}.{name}"
+        column = (
+            numbers(finite, "tasks", field, rows=rows)
+            if parse is None
+            else quantities(finite, "tasks", field, parse, rows=rows)
+        )
         table[rows, c] = np.where(is_never, np.inf, column)
     return tuple(cells), table
 

@@ -14,6 +14,7 @@ from weft.io.clusters import cluster_document, cluster_from_document
 from weft.io.columns import Row, object_of, rows_of
 from weft.io.native import graph_document, graph_from_document
 from weft.io.sources import inside, shown
+from weft.io.units import parse_time
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Objective, Problem
@@ -64,6 +65,9 @@ def _job(row: Row, references: References | None, i: int) -> Job:
         with inside(f"{where}.graph"):
             graph = graph_from_document(document, part.name)
     fields = part.model_dump()
+    for key in ("release", "period", "deadline"):
+        if type(row.get(key)) is str:
+            fields[key] = parse_time(row[key], graph.time_unit)
     eligible = fields.pop("eligible")
     return Job(graph, **fields, eligible=None if eligible is None else tuple(eligible))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from weft.model.units import SECONDS
+
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*", re.ASCII)
 
 _BYTES = {
@@ -15,7 +17,8 @@ _BYTES = {
     "kiB": 1024.0,
 }
 _BITS = {"bit": 0.125, **{f"{prefix}bit": 0.125 * 1e3**power for power, prefix in enumerate("kMGT", 1)}}
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+_SMALL = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3}
+_SECONDS = {**_SMALL, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _RATES = {f"{unit}/s": factor for unit, factor in (_BYTES | _BITS).items()}
 
 
@@ -38,6 +41,13 @@ def parse_bandwidth(value: object) -> float:
 def parse_seconds(value: object) -> float:
     """Seconds from ``"10 us"``, ``"5 ms"`` or a plain number; must be >= 0."""
     return _parse(value, _SECONDS, "a time such as '10 us' or a number of seconds", low=-0.0, infinite=False)
+
+
+def parse_time(value: object, unit: str = "s") -> float:
+    """Time in ``unit`` from ``"5 min"``, ``"300 ms"`` or a plain number of that unit; must be >= 0."""
+    units = {name: seconds / SECONDS[unit] for name, seconds in _SECONDS.items()}
+    plain = "a number of seconds" if unit == "s" else f"a number in {unit!r}"
+    return _parse(value, units, f"a time such as '5 min' or '300 ms', or {plain}", low=-0.0, infinite=False)
 
 
 def _parse(value: object, units: dict[str, float], expected: str, *, low: float, infinite: bool) -> float:

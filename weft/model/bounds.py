@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from weft.model.class_bounds import path_and_work
 from weft.model.graph import Floats, TaskGraph
 from weft.model.problem import Problem
 
@@ -22,6 +24,19 @@ class Bound:
 
 def lower_bound(problem: Problem) -> Bound:
     """The best of the cheap bounds; all of them hold with and without copies."""
+    if problem not in _KNOWN:
+        path, work = path_and_work(problem)
+        others = [Bound(path, "critical path with transfers"), Bound(work, "work on scarce devices")]
+        _KNOWN[problem] = max([simple_bound(problem), *others], key=lambda bound: bound.value)
+    return _KNOWN[problem]
+
+
+_KNOWN: WeakKeyDictionary[Problem, Bound] = WeakKeyDictionary()
+"""Bounds of the problems at hand: each is found once, however many schedules ask."""
+
+
+def simple_bound(problem: Problem) -> Bound:
+    """The best of critical path and areas, in time linear in tasks and edges."""
     candidates = [critical_path(problem), area(problem), *_restricted_areas(problem)]
     return max(candidates, key=lambda bound: bound.value)
 

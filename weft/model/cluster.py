@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.model.graph import Floats, Ints32
+from weft.model.units import SECONDS
 
 INFINITE = float("inf")
 SLOWEST = 1e-300
@@ -34,7 +35,7 @@ class DeviceClass:
     speed: float | None = 1.0
     """Relative speed: run times in a graph hold at speed 1. None: only ``times``/``speeds`` count."""
     times: Mapping[str, float] = field(default_factory=dict)
-    """Run time per kind, in the graph's time unit, whatever the task's work."""
+    """Run time per kind, whatever the task's work."""
     speeds: Mapping[str, float] = field(default_factory=dict)
     """Relative speed per kind, where it differs from ``speed``."""
     slots: int = 1
@@ -51,11 +52,17 @@ class DeviceClass:
     """Power while idle."""
     price: float = 0.0
     """Money per hour of use."""
+    time_unit: str | None = None
+    """Unit of ``times``; None: that of the graph."""
 
     def __post_init__(self) -> None:
         if not self.name:
             raise InputError("expected a class name", field="class")
         where = f"class {self.name}"
+        if self.time_unit is not None and self.time_unit not in SECONDS:
+            raise InputError(
+                f"expected one of {', '.join(SECONDS)}, got {self.time_unit!r}", field=f"{where}: time_unit"
+            )
         if self.speed is not None and not 0 < self.speed < INFINITE:
             raise InputError(f"expected a speed > 0, got {self.speed}", field=f"{where}: speed")
         if self.speed is None and not self.times and not self.speeds:
@@ -82,6 +89,13 @@ class DeviceClass:
         for name, value in self.capacity.items():
             if not value >= 0:
                 raise InputError(f"expected a capacity >= 0, got {value}", field=f"{where}: capacity.{name}")
+
+    def times_in(self, unit: str) -> Mapping[str, float]:
+        """``times`` in the unit of a graph."""
+        if self.time_unit is None or SECONDS[self.time_unit] == SECONDS[unit]:
+            return self.times
+        scale = SECONDS[self.time_unit] / SECONDS[unit]
+        return {kind: time * scale for kind, time in self.times.items()}
 
     def run_time(self, kind: str, work: float) -> float:
         """Run time of one task of this kind and work on a device of this class (NaN: unknown)."""

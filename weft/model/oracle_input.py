@@ -148,7 +148,8 @@ class OracleInput:
             if not math.isnan(given):
                 return given
         if self.kind[task] in device_class.times:
-            return device_class.times[self.kind[task]]
+            scale = SECONDS_PER[device_class.time_unit] * self.second if device_class.time_unit else 1.0
+            return device_class.times[self.kind[task]] * scale
         speed = device_class.speeds.get(self.kind[task], device_class.speed)
         return math.inf if speed is None or math.isnan(self.work[task]) else self.work[task] / speed
 

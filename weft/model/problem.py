@@ -324,9 +324,10 @@ def run_times_on(graph: TaskGraph, cluster: Cluster) -> Floats:
     kinds_used = np.unique(graph.kind).tolist()
     for c, device_class in enumerate(cluster.classes):
         by_kind = np.full((len(graph.kinds), 2), np.nan)  # constant time, inverse speed
+        constant = device_class.times_in(graph.time_unit)
         for k in kinds_used:
             kind = graph.kinds[k]
-            by_kind[k, 0] = device_class.times.get(kind, np.nan)
+            by_kind[k, 0] = constant.get(kind, np.nan)
             by_kind[k, 1] = 1.0 / device_class.speeds.get(kind, device_class.speed or np.nan)
         times = np.where(
             np.isnan(by_kind[graph.kind, 0]), graph.work * by_kind[graph.kind, 1], by_kind[graph.kind, 0]

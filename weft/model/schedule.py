@@ -287,11 +287,10 @@ class Schedule:
         if not self._lead.any():
             return 0.0
         size = self.problem.cluster.class_column("batch")[self.problem.cluster.device_class]
-        rows = self.device >= 0
-        return float(rows.sum() / size[self.device[self._lead]].sum())
+        return float((self.device >= 0).sum() / size[self.device[self._lead]].sum())
 
     @cached_property
-    def _busy_time(self) -> Floats:
+    def busy_time(self) -> Floats:
         """Time each device spends with at least one task."""
         busy = np.zeros(self.problem.cluster.num_devices)
         upto = np.full(self.problem.cluster.num_devices, -np.inf)
@@ -301,29 +300,43 @@ class Schedule:
             upto[d] = max(upto[d], self.finish[row])
         return busy
 
-    @property
-    def energy(self) -> float:
-        """Joules: busy power while a device runs something, idle power until the makespan."""
+    @cached_property
+    def _power_time(self) -> Floats:
+        """Watts times time of each device, up to the makespan."""
         cluster = self.problem.cluster
-        watts = cluster.class_column("watts")[cluster.device_class]
-        idle = cluster.class_column("idle_watts")[cluster.device_class]
-        return float(
-            (watts * self._busy_time + idle * (self.makespan - self._busy_time)).sum()
-            * self.problem.seconds_per_unit
-        )
+        watts, idle = (cluster.class_column(key)[cluster.device_class] for key in ("watts", "idle_watts"))
+        return watts * self.busy_time + idle * (self.makespan - self.busy_time)
 
     @property
-    def cost(self) -> float:
-        """Money: each used device is paid from its first start to its last finish."""
+    def device_energy(self) -> Floats:
+        """Joules of each device: busy power while it runs something, idle power until the makespan."""
+        return self._power_time * self.problem.seconds_per_unit
+
+    @property
+    def energy(self) -> float:
+        """Joules of all devices."""
+        return float(self._power_time.sum() * self.problem.seconds_per_unit)
+
+    @cached_property
+    def _paid_time(self) -> Floats:
+        """Price times time of each device, from its first start to its last finish."""
         cluster = self.problem.cluster
         price = cluster.class_column("price")[cluster.device_class]
-        first = np.full(cluster.num_devices, np.inf)
-        last = np.full(cluster.num_devices, -np.inf)
+        first, last = (np.full(cluster.num_devices, value) for value in (np.inf, -np.inf))
         rows = self.device >= 0
         np.minimum.at(first, self.device[rows], self.start[rows])
         np.maximum.at(last, self.device[rows], self.finish[rows])
-        span = np.where(last >= first, last - first, 0.0)
-        return float((price * span).sum() * self.problem.seconds_per_unit / 3600.0)
+        return price * np.where(last >= first, last - first, 0.0)
+
+    @property
+    def device_cost(self) -> Floats:
+        """Money for each device: if it is used, from its first start to its last finish."""
+        return self._paid_time * self.problem.seconds_per_unit / 3600.0
+
+    @property
+    def cost(self) -> float:
+        """Money for all devices."""
+        return float(self._paid_time.sum() * self.problem.seconds_per_unit / 3600.0)
 
     # -- copies, data, owners ---------------------------------------------------------------------
 

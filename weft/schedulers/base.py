@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from weft.errors import InputError
 from weft.model.problem import Problem
@@ -25,6 +26,14 @@ _stop = threading.Event()
 def is_stopped() -> bool:
     """Whether searches were asked to end with what they have."""
     return _stop.is_set()
+
+
+ItemT = TypeVar("ItemT")
+
+
+def until_stopped(items: Iterable[ItemT]) -> Iterator[ItemT]:
+    """The items, as long as no end was asked for."""
+    return itertools.takewhile(lambda item: not is_stopped(), items)
 
 
 @contextmanager
@@ -59,6 +68,8 @@ class Limit:
     budget: float | None = None
     effort: int | None = None
     started: float = field(default_factory=time.perf_counter)
+    is_over: Callable[[], bool] | None = None
+    """Ends a search under a budget early, when what it runs beside has come to an end."""
 
     def __post_init__(self) -> None:
         if self.budget is not None and not self.budget > 0:
@@ -79,6 +90,8 @@ class Limit:
             return 0.0
         if self.budget is None:
             return float("inf")
+        if self.is_over is not None and self.is_over():
+            return 0.0
         return self.budget - (time.perf_counter() - self.started)
 
 

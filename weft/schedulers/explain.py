@@ -5,7 +5,6 @@ Plain Python on a finished :class:`~weft.model.schedule.Schedule`; imports the m
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from bisect import bisect_right
 from collections import deque
@@ -17,7 +16,8 @@ import numpy as np
 from weft.errors import InputError
 from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem
-from weft.model.schedule import Placement, Schedule
+from weft.model.schedule import DONE, Placement, Schedule
+from weft.tables import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,15 @@ def explain(schedule: Schedule, task: str | int) -> Explanation:
     )
 
 
+def critical_chain(schedule: Schedule) -> tuple[Link, ...]:
+    """What the end of the schedule waited for, from the start to the execution that is done last."""
+    rows = np.flatnonzero((schedule.device >= 0) & (schedule.outcome == DONE))
+    if not len(rows):
+        return ()
+    view, last = _View(schedule), int(rows[np.argmax(schedule.finish[rows])])
+    return _chain(view, last, _cause(view, last))
+
+
 def _number(problem: Problem, task: str | int) -> int:
     if isinstance(task, int):
         if not 0 <= task < problem.num_tasks:
@@ -157,8 +166,7 @@ def _number(problem: Problem, task: str | int) -> int:
     names = [problem.task_name(i) for i in range(problem.num_tasks)]
     if task in names:
         return names.index(task)
-    close = difflib.get_close_matches(task, names[:10_000], 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(task, names[:10_000])
     raise InputError(f"no task {task!r} in problem {problem.name!r}{hint}", field="task")
 
 

@@ -198,11 +198,66 @@ def test_shipped_policy_does_not_play_the_policy_of_the_study():
     assert all(role_in(frame, claims.roles[role]) == () for role in ("pi_0", "pi_1", "pi_2", "pi_3", "pi_4"))
 
 
-def test_shipped_policy_may_be_several_training_seeds():
-    patterns = read_claims("conditional").roles["shipped"]
-    seeds = ("x/shipped/seed-1@best", "x/shipped/seed-2@best")
-    assert role_in(example_frame(lambda n, p, s: 1.0, schedulers=("ppo", *seeds)), patterns) == seeds
-    assert role_in(example_frame(lambda n, p, s: 1.0, schedulers=("fifo", "ppo")), patterns) == ("ppo",)
+HEAVY = ("heavy-last-1", "heavy-last-3", "heavy-last-5")
+TWINS = ("x/shipped/seed-1@best", "x/shipped/seed-2@best")
+
+
+def on_the_shipped_policy(*policies: str) -> Judged:
+    """The claim about the shipped policy on a sweep with these policies."""
+    names = (*HEAVY, *policies)
+    frame = example_frame(
+        lambda n, p, s: (100.0 if n in HEAVY else 90.0) + 0.01 * s + 0.01 * len(n),
+        schedulers=names,
+        policies=dict.fromkeys(policies, "hash"),
+    )
+    return judge(read_claims("conditional"), Evidence((with_setting(frame, "end"),)))[-1]
+
+
+def test_claim_on_the_shipped_policy_is_measured_on_it():
+    found = on_the_shipped_policy("ppo", *TWINS)
+    assert (found.found.cast["shipped"], found.remark) == ("ppo", "holds")
+
+
+def test_claim_measured_on_another_policy_says_stand_in():
+    found = on_the_shipped_policy(*TWINS)
+    assert found.remark == (
+        "holds (stand-in: 2 training seeds (seed-1@best, seed-2@best) for shipped; "
+        "on 2 training seeds of shipped; 5 are needed)"
+    )
+    assert verdict_counts([found]).endswith("1 of them is measured on a stand-in")
+
+
+def test_policy_itself_is_preferred_to_a_stand_in_of_an_earlier_sweep():
+    frames = [
+        example_frame(lambda n, p, s: 1.0 + len(n) + 0.01 * s, schedulers=("fifo", name))
+        for name in ("mru", "ppo")
+    ]
+    asked = claim("gain", of="shipped", against=("fifo",))
+    claims = Claims("c", "C", "conditional", "", {"shipped": ("ppo",)}, (asked,), {"shipped": ("mru",)})
+    assert judge(claims, Evidence(tuple(frames)))[0].found.cast["shipped"] == "ppo"
+    assert judge(claims, Evidence(tuple(frames[:1])))[0].found.stand_in == "mru for shipped"
+
+
+def test_policy_of_another_recipe_does_not_play_the_policy_of_the_study():
+    patterns = read_claims("conditional").roles["pi_4"]
+    names = ("pi-4-end/seed-1@best", "pi-4/seed-1@best", "pi-4/seed-2@best")
+    assert role_in(example_frame(lambda n, p, s: 1.0, schedulers=names), patterns) == names[1:]
+
+
+def test_claims_keep_the_numbers_of_the_document():
+    asked = tuple(claim("gain", of=role, against=("fifo",), at_least=0.0) for role in ("pi_9", "pi_4"))
+    claims = Claims("c", "C", "conditional", "Doc", ROLES, asked)
+    measured = [one for one in judge(claims, sweep()) if one.points]
+    table, points = (section.blocks[-1] for section in claim_sections(claims, measured, {}))
+    assert [row[0] for row in table.rows] == ["2"]  # type: ignore[union-attr]
+    assert {row[0] for row in points.rows} == {"2"}  # type: ignore[union-attr]
+
+
+def test_runs_of_another_recipe_stand_in(tmp_path: Path):
+    run = read_run(write_run(tmp_path / "run", run_rows(), "conditional"))
+    more = {"runs": ("conditional-pi-?",), "stand_in_runs": ("conditional",), "column": "baselines_percent"}
+    found = verdict_on(claim("passed-after", at_most=5.0, **more), Evidence((), (run,)))
+    assert found.remark.startswith("holds (stand-in: conditional for conditional-pi-?; on 1 training seed")
 
 
 def test_share_of_points_counts_certain_gains():

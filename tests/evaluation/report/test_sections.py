@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from report_examples import example_frame
 
-from weft.evaluation.report.blocks import BigTable, Figure, Figures, Table
+from weft.evaluation.report.blocks import BigTable, Figure, Figures, Table, Text
 from weft.evaluation.report.sections import (
     all_rows,
     difference,
@@ -15,27 +16,59 @@ from weft.evaluation.report.sections import (
     with_interval,
 )
 from weft.evaluation.report.typical import profiles
-from weft.evaluation.sweep.evaluation import Summary
+from weft.evaluation.sweep.summary import Summary, summary_of
 
 
 def cost(name: str, p: float, seed: int) -> float:
     return (90.0 if name == "ppo" else 100.0) + 10.0 * p + 0.1 * seed
 
 
-def test_results_of_a_swept_number_have_two_curves_and_two_tables():
+def test_results_of_a_swept_number_have_two_curves_and_tables_with_the_tail():
     section = results(example_frame(cost))
-    assert [type(block).__name__ for block in section.blocks] == [
-        "Figure",
-        "Figure",
-        "Table",
-        "Table",
-        "Text",
-    ]
-    means = section.blocks[2]
-    assert isinstance(means, Table)
+    names = [type(block).__name__ for block in section.blocks]
+    assert names == ["Figure", "Figure", "Table", "Table", "Table", "Text"]
+    means, tail = section.blocks[2:4]
+    assert isinstance(means, Table) and isinstance(tail, Table)
+    assert tail.caption == "Mean 99th percentile of the job time (ms) with 95 % intervals"
+    assert (tail.rows[0][0], tail.strong) == ("0", ((0, 2), (1, 2), (2, 2)))
     assert means.headers == ("p_c", "fifo", "ppo")
     assert means.rows[0] == ("0", "100.35 (100.08 to 100.62)", "90.35 (90.08 to 90.62)")
     assert means.strong == ((0, 2), (1, 2), (2, 2))
+
+
+def test_results_of_one_point_are_one_table():
+    section = results(example_frame(cost, schedulers=("fifo", "ppo", "srw"), points=(0.5,)))
+    (table,) = [block for block in section.blocks if isinstance(block, Table)]
+    assert [name.split(" with")[0] for name in table.headers[:3]] == [
+        "scheduler",
+        "Mean job time (ms)",
+        "Mean 99th percentile of the job time (ms)",
+    ]
+    assert table.headers[3].startswith("Mean job time against fifo in %")
+    assert table.strong == ((1, 1), (1, 2))
+
+
+def test_results_of_one_sample_have_no_intervals():
+    section = results(example_frame(cost, num_seeds=1))
+    said = [block.caption for block in section.blocks if isinstance(block, Figure | Table)]
+    assert said and not any("interval" in text for text in said)
+    assert not any("bar c" in block.svg for block in section.blocks if isinstance(block, Figure))
+
+
+def test_intervals_keep_to_the_values_there_can_be():
+    frame = example_frame(lambda name, p, seed: 1.0 if seed else 1000.0, num_seeds=3)
+    found = frame.sum_up("mean_jct", "p_c=0", "fifo")
+    assert (found.low, found.high is not None and found.high > 1000.0) == (0.0, True)
+    means = summary_of("", "heft", "slr", np.array([1.0, 1.01, 1.5]))
+    assert means.low == 1.0
+    shares = summary_of("", "heft", "utilisation", np.array([1.0, 0.2]))
+    assert (shares.low, shares.high) == (0.0, 1.0)
+
+
+def test_too_few_samples_are_said_with_how_many_it_takes():
+    said = results(example_frame(cost, num_seeds=5)).blocks[-1]
+    assert isinstance(said, Text)
+    assert "5 seeds are too few for a verdict; at least 7 are needed" in said.lines[0]
 
 
 def test_results_of_one_point_draw_dots_with_intervals():

@@ -12,10 +12,11 @@ from weft.evaluation.report.devices import device_uses
 from weft.evaluation.report.sections import results, utilisation
 from weft.evaluation.report.seeds import together
 from weft.evaluation.report.typical import profiles
-from weft.evaluation.report.words import headline, standing
+from weft.evaluation.report.words import headline
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.breaches import Breach
 from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.standing import standing
 
 RUNS = tuple(f"runs/pi-4/seed-{k}@best" for k in (1, 2, 3))
 
@@ -66,7 +67,7 @@ def test_sections_and_headline_speak_of_the_folder():
     found = together(frame())
     assert standing(found).winner == "runs/pi-4"
     assert headline(found, "runs/pi-4")[0].startswith(
-        "conditional: pi-4 has the lowest mean job time, but fifo"
+        "conditional: pi-4 has the lowest mean job time by ratios, but fifo"
     )
     section = results(found)
     assert "pi-4 for 3" in section.blocks[0].lines[0]  # type: ignore[union-attr]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from report_examples import example_config, example_frame, example_rows
 
-from weft.evaluation.report.words import headline, losses, standing, subject
+from weft.evaluation.report.words import headline, losses, subject
 from weft.evaluation.sweep.answers import evaluation_of
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.standing import prices, standing, what_it_costs
+
+Tail = Callable[[str, str, int], float]
+"""Scheduler, cell, seed -> 99th percentile."""
 
 
 def clear(name: str, p: float, seed: int) -> float:
@@ -26,11 +32,16 @@ def crossing(name: str, p: float, seed: int) -> float:
 def test_headline_names_the_winner_and_how_much_is_certain():
     lines = headline(example_frame(clear), "ppo")
     assert lines[0].startswith(
-        "conditional: ppo wins. Its mean job time is 9.7 % below that of fifo, the next best"
+        "conditional: ppo wins. By ratios its mean job time is 9.7 % below that of fifo, the next best"
     )
     assert "with 95 % confidence, over 8 paired seeds, each over all 3 points" in lines[0]
-    assert lines[1] == "conditional: ppo has the lowest mean at each of the 3 points of the sweep."
-    assert lines[-1] == "conditional: ppo loses on none of 24 samples (8 at each of 3 points)."
+    assert lines[1] == (
+        "conditional: In the 99th percentile of the job time and the makespan nobody is ahead of ppo for certain."
+    )
+    assert lines[2] == "conditional: ppo has the lowest plain mean at each of the 3 points of the sweep."
+    assert (
+        lines[-1] == "conditional: by mean job time, ppo loses on none of 24 samples (8 at each of 3 points)."
+    )
 
 
 def test_headline_says_what_cannot_be_told_apart():
@@ -93,10 +104,66 @@ def test_headline_without_a_valid_schedule_names_no_winner():
     assert headline(frame, "ppo")[-1] == "conditional: nobody wins, every scheduler broke a rule."
 
 
-def test_headline_explains_an_interval_that_leaves_out_zero():
-    frame = example_frame(
-        lambda name, p, seed: (90.0 if name == "ppo" else 100.0) + seed, points=(0.0,), num_seeds=3
+def test_headline_says_how_many_samples_a_verdict_takes():
+    first = headline(example_frame(clear, points=(0.0,), num_seeds=5), "ppo")[0]
+    assert first.startswith(
+        "conditional: ppo has the lowest mean job time by ratios to fifo, the next best ("
     )
-    first = headline(frame, "ppo")[0]
-    assert "cannot be told apart" in first
-    assert "The interval leaves out 0, but the samples are too few" in first
+    assert first.endswith(
+        "over 5 paired seeds, but 5 seeds are too few for a verdict; at least 6 are needed."
+    )
+
+
+def with_tails(tail: Tail, num_seeds: int, points: tuple[float, ...] = (0.0, 1.0)) -> Evaluation:
+    """``ppo`` is lower in the mean, and its 99th percentile is what ``tail`` says."""
+    names = ("fifo", "ppo", "srw")
+    rows = [
+        replace(row, metrics={**row.metrics, "p99_jct": tail(row.scheduler, row.cell, row.seed)})
+        for row in example_rows(names, points, num_seeds, clear)
+    ]
+    return evaluation_of("sweep", example_config(names, points, num_seeds), rows)
+
+
+def test_headline_names_what_the_win_costs():
+    frame = with_tails(lambda name, cell, seed: (154.0 if name == "ppo" else 100.0) + 0.1 * seed, 12)
+    assert headline(frame, "ppo")[1] == (
+        "conditional: What it costs: ppo is behind in the 99th percentile of the job time at 2 of 2 points "
+        "(most at p_c=0: 53.7 % above fifo)."
+    )
+
+
+def test_headline_names_a_point_where_the_tail_is_behind():
+    frame = with_tails(
+        lambda name, cell, seed: (105.0 if name == "ppo" and cell == "p_c=1" else 100.0) + 0.1 * seed, 12
+    )
+    assert "at 1 of 2 points (most at p_c=1: 5.0 % above fifo)" in headline(frame, "ppo")[1]
+
+
+def test_headline_says_where_a_cost_may_be_chance():
+    def tail(name: str, cell: str, seed: int) -> float:
+        return 100.0 + (3.0 + 9.0 * (-1) ** seed if name == "ppo" else 0.0)
+
+    line = headline(with_tails(tail, 12), "ppo")[1]
+    assert "ppo may be behind in the 99th percentile" in line and "cannot be told from chance" in line
+    few = headline(with_tails(lambda name, cell, seed: 154.0 if name == "ppo" else 100.0, 3), "ppo")[1]
+    assert "ppo may be behind in the 99th percentile" in few
+
+
+def test_price_of_a_count_is_said_in_figures():
+    names = ("fifo", "ppo")
+    rows = [
+        replace(row, metrics={**row.metrics, "expired": 4 if row.scheduler == "ppo" else 0})
+        for row in example_rows(names, (0.0,), 8, clear)
+    ]
+    frame = evaluation_of("sweep", example_config(names, (0.0,), 8), rows)
+    (price,) = prices(frame, "ppo")
+    assert (price.metric, price.percent, price.is_certain) == ("expired", None, True)
+    assert "behind in the expired jobs (4 against 0 of fifo)" in what_it_costs(frame, "ppo")
+
+
+def test_headline_says_where_plain_means_disagree_with_ratios():
+    def cost(name: str, p: float, seed: int) -> float:
+        return 100.0 if name == "fifo" else 1.0 if seed else 1000.0
+
+    lines = headline(example_frame(cost, points=(0.0,), num_seeds=8), "ppo")
+    assert any("by plain means, in which long samples count more, fifo is the lowest" in one for one in lines)

@@ -15,8 +15,9 @@ from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.adaptation import Adaptation, adaptations
 from weft.evaluation.sweep.claims import Table, shown_name
 from weft.evaluation.sweep.config_form import Cell
-from weft.evaluation.sweep.evaluation import CONFIDENCE, Evaluation
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.runner import Progress
+from weft.evaluation.sweep.summary import CONFIDENCE
 from weft.model.graph import Floats
 from weft.scenarios.groups import Group
 

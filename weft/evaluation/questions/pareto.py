@@ -17,10 +17,11 @@ import numpy as np
 
 from weft.errors import InputError, MissingExtra, WeftError
 from weft.evaluation.figures.gantt import save
-from weft.evaluation.questions.whatif import device_counts, keep
+from weft.evaluation.questions.changes import device_counts, keep
 from weft.model.graph import Bools, Floats
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
+from weft.schedulers.base import until_stopped
 
 ALL_COLOUR, BEST_COLOUR, MARK_COLOUR = "#BBBBBB", "#0072B2", "#D55E00"
 """Grey, and Okabe and Ito's blue and vermilion: told apart with any colour vision."""
@@ -146,14 +147,16 @@ def explore(
     points: list[Point] = []
     skipped: dict[str, str] = {}
     total = len(feasible) * len(schedulers)
-    for k, (counts, name) in enumerate(product(feasible, schedulers)):
+    reached: set[Counts] = set()
+    for k, (counts, name) in until_stopped(enumerate(product(feasible, schedulers))):
         tell(k, total)
+        reached.add(counts)
         try:
             points.append(_point(plan(feasible[counts], name), name))
         except InputError as error:
             skipped.setdefault(name, error.message.removeprefix(f"{name}: "))
-    unit = problem.jobs[0].graph.time_unit
-    return Exploration(tuple(points), len(chosen), possible, len(chosen) - len(feasible), skipped, unit)
+    unit, infeasible = problem.jobs[0].graph.time_unit, len(chosen) - len(feasible)
+    return Exploration(tuple(points), len(reached) + infeasible, possible, infeasible, skipped, unit)
 
 
 def _part(problem: Problem, counts: Counts) -> Problem | None:

@@ -22,7 +22,7 @@ def claim_sections(claims: Claims, judged: Sequence[Judged], roles: Mapping[str,
     has_sweeps = len({one.found.sweep for one in judged if one.found.sweep}) > 1
     rows = tuple(
         (
-            str(number),
+            str(claims.number(one.claim)),
             one.claim.text,
             one.claim.where,
             one.claim.says,
@@ -31,7 +31,7 @@ def claim_sections(claims: Claims, judged: Sequence[Judged], roles: Mapping[str,
             one.claim.condition,
             one.remark,
         )
-        for number, one in enumerate(judged, 1)
+        for one in judged
     )
     on = ("on the sweep",) if has_sweeps else ()
     headers = ("", "claim", "where", "the document", "weft measured", *on, "holds if", "verdict")
@@ -41,7 +41,7 @@ def claim_sections(claims: Claims, judged: Sequence[Judged], roles: Mapping[str,
         Table(headers, rows, strong=strong),
     ]
     sections = [Section(f"{claims.title}: claims and verdicts", tuple(blocks))]
-    details = _details(judged)
+    details = _details(claims, judged)
     return [*sections, details] if details is not None else sections
 
 
@@ -57,22 +57,22 @@ def _reading(judged: Sequence[Judged]) -> str:
         "Where a claim has several "
         "points, their intervals are widened so that all of them hold at once with 95 % (Bonferroni). Where a policy "
         "was trained with several seeds, intervals are over training seeds and evaluation seeds. A verdict that "
-        f"rests on fewer than {LEAST_SEEDS} training seeds says so: it is about these policies, not about training. "
+        f"rests on fewer than {LEAST_SEEDS} training seeds says so: it is about these policies, not about training. One that is measured on another policy than the claim is about says stand-in. "
         f"Not measured says what is missing. {sum(bool(one.points) for one in judged)} of {len(judged)} were measured."
     )
 
 
-def _details(judged: Sequence[Judged]) -> Section | None:
+def _details(claims: Claims, judged: Sequence[Judged]) -> Section | None:
     rows = tuple(
         (
-            str(number),
+            str(claims.number(one.claim)),
             point.label,
             f"{point.value:.3g}" if math.isfinite(point.value) else "never",
             _interval(point.low, point.high),
             one.claim.unit,
             _FITS[point.fits(one.claim)],
         )
-        for number, one in enumerate(judged, 1)
+        for one in judged
         if len(one.points) > 1
         for point in one.points
     )

@@ -18,7 +18,7 @@ LEAST_SEEDS = 5
 Verdict = Literal["holds", "holds partly", "cannot be told", "does not hold", "not measured"]
 _KEYS = (
     *("text", "where", "says", "measure", "unit", "at_least", "at_most", "of", "against", "at"),
-    *("settings", "devices", "runs", "samples", "column", "benchmark", "figure"),
+    *("settings", "devices", "runs", "stand_in_runs", "samples", "column", "benchmark", "figure"),
 )
 
 
@@ -46,6 +46,8 @@ class Claim:
     """Pattern of device names."""
     runs: tuple[str, ...] = ()
     """Patterns of the recipes whose runs are meant."""
+    stand_in_runs: tuple[str, ...] = ()
+    """Recipes whose runs will do where there are none of those."""
     samples: int = 0
     column: str = ""
     benchmark: str = ""
@@ -70,6 +72,12 @@ class Claims:
     roles: Mapping[str, tuple[str, ...]]
     """Role -> patterns of scheduler names, the best first."""
     claims: tuple[Claim, ...]
+    stand_ins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Role -> patterns of those who may play it where nobody of ``roles`` is there."""
+
+    def number(self, claim: Claim) -> int:
+        """Its place in the document, from 1, whichever claims are shown beside it."""
+        return self.claims.index(claim) + 1
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,8 @@ class Measured:
     """Role -> who plays it, in words."""
     few: str = ""
     """Which training seeds are fewer than a claim needs; empty where there are enough."""
+    stand_in: str = ""
+    """Who stands in for whom it is about; empty where it is measured on them."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +136,10 @@ class Judged:
 
     @property
     def remark(self) -> str:
-        """The verdict, with a word where it rests on too few training seeds."""
-        return f"{self.verdict} ({self.found.few})" if self.found.few and self.points else self.verdict
+        """The verdict, with a word where it rests on a stand-in or on too few training seeds."""
+        stand_in = f"stand-in: {self.found.stand_in}" if self.found.stand_in else ""
+        doubts = "; ".join(part for part in (stand_in, self.found.few) if part)
+        return f"{self.verdict} ({doubts})" if doubts and self.points else self.verdict
 
     @property
     def verdict(self) -> Verdict:
@@ -186,6 +198,7 @@ def parse_claims(text: str, file: str) -> Claims:
         str(document.get("document", "")),
         {role: tuple(patterns) for role, patterns in document.get("roles", {}).items()},
         tuple(_claim({"settings": usual} | entry, f"claim[{k}]", file) for k, entry in enumerate(entries)),
+        {role: tuple(patterns) for role, patterns in document.get("stand_ins", {}).items()},
     )
 
 
@@ -218,6 +231,11 @@ def verdict_counts(judged: Sequence[Judged]) -> str:
     found = [(sum(one.verdict == verdict for one in judged), words) for verdict, words in said.items()]
     counts = ", ".join(f"{num} {one if num == 1 else several}" for num, (one, several) in found if num)
     few = sum(bool(one.points and one.found.few) for one in judged)
-    if not few:
-        return counts
-    return f"{counts}; {few} of them {'rests' if few == 1 else 'rest'} on fewer than {LEAST_SEEDS} training seeds"
+    others = sum(bool(one.points and one.found.stand_in) for one in judged)
+    if few:
+        counts += (
+            f"; {few} of them {'rests' if few == 1 else 'rest'} on fewer than {LEAST_SEEDS} training seeds"
+        )
+    if others:
+        counts += f"; {others} of them {'is' if others == 1 else 'are'} measured on a stand-in"
+    return counts

@@ -9,7 +9,7 @@ import numpy as np
 from weft.evaluation.report.blocks import Block, Figure, Section, Table
 from weft.evaluation.report.runs import REWARDS, TrainingRun
 from weft.evaluation.report.svg import Axes, Series, line_chart
-from weft.evaluation.sweep.evaluation import summary_of
+from weft.evaluation.sweep.summary import summary_of
 from weft.io.runs import VALIDATED
 
 MOST_POINTS = 400

@@ -18,7 +18,8 @@ from weft.evaluation.report.devices import device_rows
 from weft.evaluation.report.runs import TrainingRun
 from weft.evaluation.statistics import crossed_interval
 from weft.evaluation.sweep.config_form import Cell
-from weft.evaluation.sweep.evaluation import CONFIDENCE, Evaluation
+from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.summary import CONFIDENCE
 from weft.model.graph import Bools, Floats
 
 
@@ -45,6 +46,8 @@ class Stage:
     rivals: tuple[Cast, ...]
     roles: tuple[str, ...]
     """Of the one that is judged, and of the rivals."""
+    stand_ins: tuple[str, ...] = ()
+    """Roles that another policy plays than the claim is about."""
 
     @property
     def casts(self) -> dict[str, Cast]:
@@ -78,12 +81,15 @@ def _measured(claim: Claim, claims: Claims, evidence: Evidence) -> Measured:
     if claim.measure == BENCHMARK:
         return Measured((benchmark(claim, evidence),))
     if claim.measure in RUN_MEASURES:
-        runs = _runs(claim, evidence)
-        return Measured(tuple(RUN_MEASURES[claim.measure](claim, runs)), few=_few_runs(runs))
+        runs, stand_in = _runs(claim, evidence)
+        return Measured(
+            tuple(RUN_MEASURES[claim.measure](claim, runs)), few=_few_runs(runs), stand_in=stand_in
+        )
     stage = _stage(claim, claims, evidence)
     points = tuple(SWEEP_MEASURES[claim.measure](claim, stage))
     cast = {role: _in_words(stage.swept, names) for role, names in stage.casts.items()}
-    return Measured(points, stage.swept.title, cast, _few_seeds(stage))
+    stand_in = ", ".join(f"{cast[role]} for {role}" for role in stage.stand_ins)
+    return Measured(points, stage.swept.title, cast, _few_seeds(stage, claims), stand_in)
 
 
 def _in_words(swept: Evaluation, names: Cast) -> str:
@@ -101,12 +107,16 @@ def roles_played(judged: Sequence[Judged]) -> dict[str, str]:
     return {role: "; elsewhere ".join(names) for role, names in found.items()}
 
 
-def _few_seeds(stage: Stage) -> str:
-    """Roles of policies that were trained with too few seeds to speak of others."""
+def _few_seeds(stage: Stage, claims: Claims) -> str:
+    """Roles of policies that were trained with too few seeds to speak of others.
+
+    A role of one name, without a pattern, is that policy and no other: it needs no more of them.
+    """
     few = {
         role: len(names)
         for role, names in stage.casts.items()
         if len(names) < LEAST_SEEDS and any(name in stage.swept.learned for name in names)
+        if role in stage.stand_ins or names[0] not in claims.roles.get(role, ())
     }
     return _too_few(few)
 
@@ -123,16 +133,25 @@ def _too_few(found: Mapping[str, int]) -> str:
 
 
 def _stage(claim: Claim, claims: Claims, evidence: Evidence) -> Stage:
-    """The first sweep with these settings in which all roles take part and keep the rules."""
+    """The first sweep with these settings in which all roles take part and keep the rules; else with stand-ins."""
     roles = (claim.of, *claim.against)
     missing, broken = roles, ""
-    for swept in evidence.sweeps:
-        if swept.scenario == claims.scenario and any(_has(cell, claim.settings) for cell in swept.cells):
-            found = [role_in(swept, claims.roles.get(role, (role,))) for role in roles]
+    fitting = [
+        swept
+        for swept in evidence.sweeps
+        if swept.scenario == claims.scenario and any(_has(cell, claim.settings) for cell in swept.cells)
+    ]
+    for others in ({}, claims.stand_ins):
+        for swept in fitting:
+            own = [role_in(swept, claims.roles.get(role, (role,))) for role in roles]
+            found = [
+                names or role_in(swept, others.get(role, ())) for role, names in zip(roles, own, strict=True)
+            ]
             lacking = tuple(role for role, names in zip(roles, found, strict=True) if not names)
             broke = [name for names in found for name in names if name in swept.breaches]
             if not lacking and not broke:
-                return Stage(swept, found[0], tuple(found[1:]), roles)
+                stand_ins = tuple(role for role, names in zip(roles, own, strict=True) if not names)
+                return Stage(swept, found[0], tuple(found[1:]), roles, stand_ins)
             if not lacking:
                 broken = f"no sweep in which {swept.shown(broke[0])} broke no rule"
             missing = min(missing, lacking or roles, key=len)
@@ -252,18 +271,26 @@ def device_fill(claim: Claim, stage: Stage) -> list[Point]:
     return _devices(claim, stage, "batch_fill")
 
 
-def _runs(claim: Claim, evidence: Evidence) -> list[TrainingRun]:
-    """Runs of the recipes a claim is about, as these are."""
-    named = [
-        run
-        for run in evidence.runs
-        if any(fnmatchcase(str(run.recipe.get("name", "")), pattern) for pattern in claim.runs)
-    ]
+def _runs(claim: Claim, evidence: Evidence) -> tuple[list[TrainingRun], str]:
+    """Runs of the recipes a claim is about, as these are; else of stand-ins, with who they are."""
+    named, others = (_runs_of(patterns, evidence) for patterns in (claim.runs, claim.stand_in_runs))
     found = [run for run in named if not run.is_changed]
+    if found:
+        return found, ""
+    found = [run for run in others if not run.is_changed]
     if not found:
-        changed = " without --set and --from" if named else ""
+        changed = " without --set and --from" if named or others else ""
         raise Missing(f"no run of {', '.join(claim.runs)}{changed}")
-    return found
+    return (
+        found,
+        f"{', '.join(dict.fromkeys(str(run.recipe['name']) for run in found))} for {', '.join(claim.runs)}",
+    )
+
+
+def _runs_of(patterns: Sequence[str], evidence: Evidence) -> list[TrainingRun]:
+    names = [str(run.recipe.get("name", "")) for run in evidence.runs]
+    pairs = zip(evidence.runs, names, strict=True)
+    return [run for run, name in pairs if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def minutes_per_samples(claim: Claim, runs: Sequence[TrainingRun]) -> list[Point]:

@@ -9,9 +9,10 @@ import numpy as np
 from weft.errors import InputError, WeftError
 from weft.evaluation.report.blocks import Block, Section, Table, Text
 from weft.evaluation.report.replay import draw
-from weft.evaluation.report.words import count, losses, quantity, standing, words
+from weft.evaluation.report.words import count, losses, quantity, words
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
+from weft.evaluation.sweep.standing import standing
 
 MOST_PANELS = 3
 MOST_NAMED = 10

@@ -14,13 +14,17 @@ from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, 
 from weft.evaluation.report.words import quantity, words
 from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.config_form import Cell
-from weft.evaluation.sweep.evaluation import Evaluation, Summary
+from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.metrics import metric as metric_of
+from weft.evaluation.sweep.standing import noun_of
+from weft.evaluation.sweep.summary import Summary
 from weft.model.graph import Floats
 
 MOST_LINES = 60
 """A table of more lines is shown page by page."""
 _MINUS = "\N{MINUS SIGN}"
+_DOUBT = "\N{ALMOST EQUAL TO}"
+_TAIL = "p99_jct"
 _SMALL = (480.0, 240.0)
 _LOG_FROM = 20.0
 """A setting that spans this factor is drawn on an axis of factors."""
@@ -33,19 +37,43 @@ def results(swept: Evaluation) -> Section:
         blocks += [_curve(swept)] if swept.setting else _dots(swept)
     if swept.setting:
         blocks.append(_absolute(swept, swept.metric))
-    blocks.append(_means(swept, swept.metric))
-    if swept.against:
-        blocks.append(_differences(swept))
-        blocks.append(Text((_how_to_read(swept),)))
+    tables = [_means(swept, metric) for metric in (swept.metric, *_beside(swept))]
+    blocks += _joined([*tables, *([_differences(swept)] if swept.against else [])])
+    blocks.append(Text((f"In bold: the lowest plain mean.{_how_to_read(swept) if swept.against else ''}",)))
     return Section(f"{swept.title}: results", tuple(blocks))
 
 
+def _joined(tables: Sequence[Block]) -> list[Block]:
+    """Tables of one point, a line per scheduler, as one; others as they are."""
+    lists = [table for table in tables if isinstance(table, Table) and table.headers[0] == "scheduler"]
+    if len(lists) < len(tables):
+        return list(tables)
+    names = [row[0] for row in lists[0].rows]
+    rows = tuple((name, *(table.rows[r][1] for table in lists)) for r, name in enumerate(names))
+    strong = tuple((r, c) for c, table in enumerate(lists, 1) for r, _ in table.strong)
+    headers = ("scheduler", *(table.headers[1] for table in lists))
+    return [Table(headers, rows, tuple(range(1, len(headers))), strong=strong)]
+
+
+def _beside(swept: Evaluation) -> tuple[str, ...]:
+    """What stands beside the deciding figure: a mean says nothing of the longest times."""
+    return tuple(
+        name
+        for name in (_TAIL,)
+        if name in swept.metrics and name != swept.metric and not swept.is_idle(name)
+    )
+
+
 def _how_to_read(swept: Evaluation) -> str:
-    few = " An interval that reaches below 0 comes of too few samples." if swept.has_too_few_samples else ""
+    few = [one for one in swept.against.values() if one.verdict == "too few samples"]
+    num = len(swept.against)
+    too_few = (
+        f" {few[0].too_few(noun_of(swept)).capitalize()}: no difference here has a verdict." if few else ""
+    )
     return (
-        "Intervals are 95 %, over samples that all schedulers met. A difference stands without a sign of doubt "
+        " Intervals are 95 %, over samples that all schedulers met. A difference stands without a sign of doubt "
         "only if its interval leaves out 0 and two paired tests agree at 5 % after Holm's correction for the "
-        f"{len(swept.against)} comparisons of this sweep; the others are marked \N{ALMOST EQUAL TO}: they may be chance.{few}"
+        f"{num} comparisons of this sweep; the others are marked {_DOUBT}: they may be chance.{too_few}"
     )
 
 
@@ -119,13 +147,17 @@ def _dots(swept: Evaluation) -> list[Block]:
 def _absolute(swept: Evaluation, metric: str) -> Figure:
     series = _lines(swept, swept.schedulers, lambda *place: _ends(swept.sum_up(metric, *place)))
     drawn = line_chart(series, _axes(swept, quantity(swept, metric)))
-    text = f"{mean_of(words(metric))} with 95 % intervals ({_per_cell(swept)})."
+    text = f"{mean_of(words(metric))}{_with_intervals(swept)} ({_per_cell(swept)})."
     return Figure(drawn, text, f"{words(metric)} over {swept.setting}")
 
 
 def _ends(found: Summary) -> list[float]:
-    """The mean and its interval; of a single sample no width."""
-    return [found.mean if one is None else one for one in (found.mean, found.low, found.high)]
+    """The mean and its interval, which a single sample has not."""
+    return [np.nan if one is None else one for one in (found.mean, found.low, found.high)]
+
+
+def _with_intervals(swept: Evaluation) -> str:
+    return " with 95 % intervals" if any(len(own) > 1 for own in swept.samples.values()) else ""
 
 
 def _means(swept: Evaluation, metric: str) -> Block:
@@ -134,12 +166,12 @@ def _means(swept: Evaluation, metric: str) -> Block:
     is_valid = np.isin(swept.schedulers, swept.ranked)
     for r, cell in enumerate(swept.cells):
         found = [swept.sum_up(metric, cell.label, name) for name in swept.schedulers]
-        if metric == swept.metric:
+        if metric in (swept.metric, *_beside(swept)):
             means = np.where(is_valid, [one.mean for one in found], np.inf)
             strong += [(r, c + 1) for c in np.flatnonzero(np.isclose(means, means.min(), rtol=1e-9)).tolist()]
         lines.append([_place(swept, cell), *(with_interval(s) for s in found)])
     way = ", higher is better" if metric_of(metric).lower_is_better is False else ""
-    caption = f"{mean_of(quantity(swept, metric))} with 95 % intervals{way}"
+    caption = f"{mean_of(quantity(swept, metric))}{_with_intervals(swept)}{way}"
     return _matrix(swept, lines, caption, strong)
 
 
@@ -184,7 +216,7 @@ def difference(found: Comparison | None) -> str:
     """A comparison in a table: percentage, interval, and a sign of doubt where it may be chance."""
     if found is None:
         return "-"
-    doubt = "\N{ALMOST EQUAL TO} " if found.verdict == "not distinguishable" else ""
+    doubt = "" if found.verdict in ("better", "worse") else f"{_DOUBT} "
     return f"{doubt}{signed(found.percent)} ({signed(found.low_percent)} to {signed(found.high_percent)})"
 
 
@@ -217,16 +249,10 @@ def _place(swept: Evaluation, cell: Cell) -> str:
 
 def more_figures(swept: Evaluation) -> Section | None:
     """Tables of the other metrics."""
-    others = [m for m in swept.metrics if m != swept.metric and not _is_idle(swept, m)]
+    shown = (swept.metric, *_beside(swept))
+    others = [m for m in swept.metrics if m not in shown and not swept.is_idle(m)]
     blocks = [_means(swept, metric) for metric in others]
     return Section(f"{swept.title}: other figures", tuple(blocks), level=3) if blocks else None
-
-
-def _is_idle(swept: Evaluation, metric: str) -> bool:
-    """Whether a metric says nothing: absent, or zero everywhere."""
-    columns = [swept.values(metric, cell.label, name) for cell in swept.cells for name in swept.schedulers]
-    found = np.concatenate(columns)
-    return bool(np.isnan(found).any() or (found == 0.0).all())
 
 
 def utilisation(swept: Evaluation) -> Section | None:
@@ -312,11 +338,11 @@ def all_rows(swept: Evaluation) -> Section:
     """Every row, to be sorted and searched."""
     caption = "Every row; click a header to sort. The machine-readable rows are in the sweep folder."
     title = f"{swept.title}: every row"
-    metrics = [m for m in swept.metrics if not _is_idle(swept, m)]
+    metrics = [m for m in swept.metrics if not swept.is_idle(m)]
     texts = [[getattr(row, key) for row in swept.rows] for key in ("cell", "problem", "scheduler")]
     seeds = np.array([row.seed for row in swept.rows], dtype=np.float64)
     numbers = [np.array([row[metric] for row in swept.rows], dtype=np.float64) for metric in metrics]
-    headers = ["point", "problem", "scheduler", "seed", *metrics]
+    headers = ["point", "problem", "scheduler", "seed", *(quantity(swept, metric) for metric in metrics)]
     columns: list[Sequence[str] | Floats] = [*texts, seeds, *numbers]
     if any(row.valid is not None for row in swept.rows):
         headers.append("valid")

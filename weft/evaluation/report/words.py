@@ -1,4 +1,4 @@
-"""What the numbers allow to say: who wins, by how much for sure, and where it loses."""
+"""What the numbers allow to say: who wins, how certain that is, what it costs, and where it loses."""
 
 from __future__ import annotations
 
@@ -6,23 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
-from weft.evaluation.statistics.comparison import TOO_FEW
+from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.metrics import TIME
 from weft.evaluation.sweep.metrics import metric as metric_of
 from weft.evaluation.sweep.pairing import Sample
+from weft.evaluation.sweep.standing import Standing, standing, what_it_costs, who_wins
 
 _MOST_NAMED = 4
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Who is best over all samples, and how every other one compares with it."""
-
-    winner: str
-    others: tuple[tuple[str, Comparison], ...]
-    """The next best first; empty with a single sample."""
 
 
 @dataclass(frozen=True)
@@ -58,21 +49,6 @@ def quantity(swept: Evaluation, metric: str) -> str:
     return f"{words(metric)} ({unit})" if unit else words(metric)
 
 
-def standing(swept: Evaluation) -> Standing:
-    """The lowest geometric mean cost over all samples of all cells, which then all count the same.
-
-    Cells share samples, so statistics are over samples, each with its geometric mean over the cells.
-    Who broke a rule takes no part.
-    """
-    means = {name: float(np.log(swept.pooled(name)).mean()) for name in swept.ranked}
-    order = sorted(swept.ranked, key=lambda name: (means[name], swept.schedulers.index(name)))
-    winner, others = order[0], order[1:]
-    if len(swept.units) < 2 or not others:
-        return Standing(winner, ())
-    found = [compare_crossed(swept.over_cells(winner), swept.over_cells(name)) for name in others]
-    return Standing(winner, tuple(zip(others, holm_family(found), strict=True)))
-
-
 def subject(swept: Evaluation, wanted: str | None = None) -> str:
     """Whom the report looks at most closely: the one asked for, the first policy, or the winner."""
     if wanted in swept.schedulers and wanted is not None:
@@ -99,8 +75,9 @@ def headline(swept: Evaluation, chosen: str) -> list[str]:
     if len(swept.breaches) == len(swept.schedulers):
         return [*lines, f"{swept.title}: nobody wins, every scheduler broke a rule.", *_unfinished(swept)]
     place = standing(swept)
-    lines.append(_first(swept, place))
-    if len(swept.cells) > 1:
+    costs = what_it_costs(swept, place.winner)
+    lines += [f"{swept.title}: {line}" for line in (who_wins(swept, place), costs) if line]
+    if len(swept.ranked) > 1:
         lines.append(_by_cell(swept, place.winner))
     if chosen in dict(place.others[1:]):
         lines.append(_about(swept, place, chosen))
@@ -120,39 +97,6 @@ def _unfinished(swept: Evaluation) -> list[str]:
     if not have or have >= expected:
         return []
     return [f"{swept.title}: the sweep is not finished, {have:,} of {expected:,} rows."]
-
-
-def _first(swept: Evaluation, place: Standing) -> str:
-    name = swept.shown(place.winner)
-    what = f"the lowest {words(swept.metric)}"
-    if len(swept.ranked) == 1 and swept.breaches:
-        return f"{swept.title}: {name} alone broke no rule."
-    if not place.others:
-        return f"{swept.title}: {name} has {what}; one sample says nothing about others."
-    other, comparison = place.others[0]
-    rival, over = swept.shown(other), _over(swept)
-    if comparison.verdict != "better":
-        low, high = comparison.low_percent, comparison.high_percent
-        few = (
-            " The interval leaves out 0, but " + TOO_FEW + "; take more."
-            if comparison.is_short_of_samples
-            else ""
-        )
-        return (
-            f"{swept.title}: {name} has {what}, but {rival} cannot be told apart from it "
-            f"({low:+.1f} to {high:+.1f} %) {over}.{few}"
-        )
-    return (
-        f"{swept.title}: {name} wins. Its {words(swept.metric)} is {-comparison.percent:.1f} % below that of "
-        f"{rival}, the next best, and at least {-comparison.high_percent:.1f} % with 95 % confidence, {over}."
-    )
-
-
-def _over(swept: Evaluation) -> str:
-    """What the statistics over all cells are over."""
-    noun = "seed" if swept.has_seed_samples else "problem"
-    points = f", each over all {len(swept.cells)} points" if len(swept.cells) > 1 else ""
-    return f"over {count(len(swept.units), f'paired {noun}')}{points}"
 
 
 def samples_in_all(swept: Evaluation) -> str:
@@ -176,16 +120,21 @@ def _compared(swept: Evaluation, name: str, comparison: Comparison, other: str) 
 
 
 def _by_cell(swept: Evaluation, winner: str) -> str:
-    """Where the overall winner is not the best, and who is."""
+    """Where the overall winner has not the lowest plain mean, which tables show, and who has."""
     best = {cell.label: _best(swept, cell.label) for cell in swept.cells}
     others = [label for label, name in best.items() if name != winner]
     total, name = len(swept.cells), swept.shown(winner)
+    if total == 1 and not others:
+        return ""
+    if total == 1:
+        rival = swept.shown(best[others[0]])
+        return f"{swept.title}: by plain means, in which long samples count more, {rival} is the lowest."
     if not others:
-        return f"{swept.title}: {name} has the lowest mean at each of the {total} points of the sweep."
+        return f"{swept.title}: {name} has the lowest plain mean at each of the {total} points of the sweep."
     named = [f"{label} ({swept.shown(best[label])})" for label in others[:_MOST_NAMED]]
     more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
     return (
-        f"{swept.title}: {name} has the lowest mean at {total - len(others)} of {total} points; "
+        f"{swept.title}: {name} has the lowest plain mean at {total - len(others)} of {total} points; "
         f"not at {', '.join(named)}{more}."
     )
 
@@ -202,9 +151,9 @@ def _worst(swept: Evaluation, chosen: str) -> str:
     worst, name = found[0], swept.shown(chosen)
     where = ", ".join(part for part in (worst.cell, str(worst.sample)) if part)
     if worst.percent <= 0:
-        return f"{swept.title}: {name} loses on none of {samples_in_all(swept)}."
+        return f"{swept.title}: by {words(swept.metric)}, {name} loses on none of {samples_in_all(swept)}."
     num = sum(loss.percent > 1e-7 for loss in found)
     return (
-        f"{swept.title}: {name} loses to the best of the others on {num} of {samples_in_all(swept)}; the worst is "
+        f"{swept.title}: by {words(swept.metric)}, {name} loses to the best of the others on {num} of {samples_in_all(swept)}; the worst is "
         f"{worst.percent:.1f} % above {swept.shown(worst.rival)} ({where})."
     )

@@ -12,14 +12,19 @@ import numpy.typing as npt
 
 from weft.evaluation.statistics.bootstrap import Interval
 from weft.evaluation.statistics.intervals import crossed_interval, mean_interval
-from weft.evaluation.statistics.paired import cohens_d_z, holm, paired_t, tied, wilcoxon, win_tie_loss
+from weft.evaluation.statistics.paired import (
+    cohens_d_z,
+    holm,
+    least_pairs,
+    paired_t,
+    tied,
+    wilcoxon,
+    win_tie_loss,
+)
 from weft.evaluation.statistics.samples import check_confidence, crossed, pairs, refuse_not_positive
 from weft.model.graph import Floats
 
-Verdict = Literal["better", "worse", "not distinguishable"]
-
-
-TOO_FEW = "the samples are too few for the paired tests"
+Verdict = Literal["better", "worse", "not distinguishable", "too few samples"]
 _DECIMALS = 12
 """Log-ratios are rounded to this many decimals, so that 9/10 and 18/20 tie."""
 
@@ -46,36 +51,51 @@ class Comparison:
     losses: int
     effect_size: float
     """Cohen's d_z of the log-ratios, negative where the first is lower; infinite if they are all equal."""
+    family: int = 1
+    """How many comparisons p-values are corrected for."""
 
     @property
     def verdict(self) -> Verdict:
         """Better or worse only if the interval excludes zero and both tests agree at the same level."""
         level = 1.0 - self.confidence
+        if self.n < self.least_n and self.ties < self.n:
+            return "too few samples"
         if max(self.t_p, self.wilcoxon_p) > level or self.low_percent <= 0.0 <= self.high_percent:
             return "not distinguishable"
         return "better" if self.percent < 0.0 else "worse"
 
     @property
-    def is_short_of_samples(self) -> bool:
+    def least_n(self) -> int:
+        """The fewest samples that allow for a verdict: with fewer, the signed-rank test, corrected for all
+        comparisons, cannot reach its level even where every sample is won.
+        """
+        return least_pairs((1.0 - self.confidence) / self.family)
+
+    @property
+    def is_open(self) -> bool:
         """Whether the interval leaves out 0, and yet the tests, corrected for all comparisons, say nothing."""
         return self.verdict == "not distinguishable" and not self.low_percent <= 0.0 <= self.high_percent
 
     @property
     def doubt(self) -> str:
-        """Why nothing is distinguishable although all may have been won, as the end of a sentence; else empty."""
+        """Why nothing is distinguishable although most may have been won, as the end of a sentence; else empty."""
         if self.verdict != "not distinguishable" or self.percent == 0.0:
             return ""
-        return f" ({TOO_FEW})" if self.is_short_of_samples else " (the interval includes 0)"
+        return " (the paired tests say it may be chance)" if self.is_open else " (the interval includes 0)"
+
+    def too_few(self, noun: str = "sample") -> str:
+        """How many samples it would take, in words."""
+        return f"{self.n} {noun}s are too few for a verdict; at least {self.least_n} are needed"
 
     def summary(self, first: str = "a", second: str = "b") -> str:
         """The comparison in one line of words, with the names of the two schedulers."""
         record = f"wins {self.wins} of {self.n}" + (f", ties {self.ties}" if self.ties else "")
-        if self.verdict == "not distinguishable":
+        if self.verdict in ("not distinguishable", "too few samples"):
             interval = self._interval(self.low_percent, self.high_percent)
-            return (
-                f"{first} and {second} are not distinguishable: mean difference "
-                f"{_short(self.percent)} % {interval}, {record}"
-            )
+            said = f"mean difference {_short(self.percent)} % {interval}, {record}"
+            if self.verdict == "too few samples":
+                return f"{first} against {second}: {said}; {self.too_few()}"
+            return f"{first} and {second} are not distinguishable: {said}"
         if self.verdict == "better":
             interval = self._interval(-self.high_percent, -self.low_percent)
             return f"{first} is {_short(-self.percent)} % below {second} {interval}, {record}"
@@ -87,7 +107,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form; None where a number is infinite."""
-        named = asdict(self) | {"verdict": self.verdict}
+        named = asdict(self) | {"verdict": self.verdict, "least_n": self.least_n}
         return {key: None if value in (math.inf, -math.inf) else value for key, value in named.items()}
 
     def _interval(self, low: float, high: float) -> str:
@@ -154,7 +174,10 @@ def holm_family(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """The comparisons with both p-values corrected by Holm for being made together."""
     t = holm([one.t_p for one in comparisons]).tolist()
     ranks = holm([one.wilcoxon_p for one in comparisons]).tolist()
-    return tuple(replace(one, t_p=t[i], wilcoxon_p=ranks[i]) for i, one in enumerate(comparisons))
+    return tuple(
+        replace(one, t_p=t[i], wilcoxon_p=ranks[i], family=len(comparisons))
+        for i, one in enumerate(comparisons)
+    )
 
 
 def _log_ratios(a: Floats, b: Floats, tolerance: float) -> Floats:

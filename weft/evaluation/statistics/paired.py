@@ -131,6 +131,13 @@ def wilcoxon(
     return Wilcoxon(smaller, p, len(nonzero), chosen)
 
 
+def least_pairs(level: float) -> int:
+    """The fewest pairs with which the exact signed-rank test can be at most at this level: all of one sign."""
+    if not 0.0 < level <= 1.0:
+        raise InputError(f"expected a number > 0 and <= 1, got {level}", field="level")
+    return math.ceil(1.0 - math.log2(level))
+
+
 def _choose_method(method: str, num_pairs: int, is_tied: bool) -> str:
     if method not in ("auto", "exact", "approx"):
         raise InputError(f"expected auto, exact or approx, got {method!r}", field="method")

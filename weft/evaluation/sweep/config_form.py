@@ -62,6 +62,14 @@ class Asked:
         return unit if isinstance(unit, str) else ""
 
     @property
+    def defaults(self) -> dict[str, object]:
+        """Settings of the scenario -> their values unless others are chosen."""
+        listed = self.recipe["settings"]
+        return {
+            str(one["name"]): one["default"] for one in map(table, listed if isinstance(listed, list) else [])
+        }
+
+    @property
     def num_rows(self) -> int:
         """Rows of the whole sweep, whether or not they are there."""
         return len(self.cells) * self.num_problems * len(self.seeds) * len(self.schedulers)

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.evaluation.statistics import (
-    Comparison,
-    compare_crossed,
-    crossed_interval,
-    holm_family,
-    mean_interval,
-)
+from weft.evaluation.statistics import Comparison, compare_crossed, crossed_interval, holm_family
 from weft.evaluation.sweep.aggregates import Overall, overall_of
 from weft.evaluation.sweep.breaches import Breach
 from weft.evaluation.sweep.config_form import Asked, Cell
@@ -28,6 +22,7 @@ from weft.evaluation.sweep.envelope import Envelope, envelopes
 from weft.evaluation.sweep.metrics import metric as metric_of
 from weft.evaluation.sweep.pairing import Pairs, Sample
 from weft.evaluation.sweep.store import Key, Row
+from weft.evaluation.sweep.summary import Summary, bounded, summary_of
 from weft.io.verb_documents import document
 from weft.kinds import PROBLEMS, QUEUES, Kind
 from weft.model.graph import Floats
@@ -36,23 +31,6 @@ if TYPE_CHECKING:
     from weft.evaluation.sweep.claims import Claim
     from weft.evaluation.sweep.runner import Sweep
     from weft.evaluation.sweep.training_seeds import GroupResult
-
-CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One metric of one scheduler in one cell, over samples."""
-
-    cell: str
-    scheduler: str
-    metric: str
-    mean: float
-    se: float | None
-    """Standard error; None with a single sample."""
-    low: float | None
-    high: float | None
-    """Ends of the 95 % interval of the mean."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +161,15 @@ class Evaluation:
         """Settings that are the same in every cell."""
         return {key: value for key, value in self.cells[0].settings.items() if key not in self.varied}
 
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """``key=value`` of the fixed settings that are not at the defaults of the scenario."""
+        usual = {} if self.asked is None else self.asked.defaults
+        said = {key: setting_in_words(value) for key, value in self.fixed.items()}
+        return tuple(
+            f"{key}={text}" for key, text in said.items() if text != setting_in_words(usual.get(key, text))
+        )
+
     def shown(self, scheduler: str) -> str:
         """A short name: of a path its last part, or as many parts as tell it from the others."""
         for parts in range(1, 8):
@@ -242,19 +229,19 @@ class Evaluation:
         if len(values) == 1 or found.low is None or not np.isfinite(values).all():
             return found
         ends = crossed_interval(values, np.zeros((1, values.shape[1])))
-        return replace(found, low=ends.low, high=ends.high)
+        return bounded(replace(found, low=ends.low, high=ends.high))
+
+    def is_idle(self, metric: str) -> bool:
+        """Whether a metric says nothing: absent somewhere, or zero everywhere."""
+        places = [(cell.label, name) for cell in self.cells for name in self.schedulers]
+        found = np.concatenate([self.values(metric, *place) for place in places])
+        return bool(np.isnan(found).any() or (found == 0.0).all())
 
     @cached_property
     def summary(self) -> tuple[Summary, ...]:
         """Every metric of every scheduler in every cell."""
         places = [(cell.label, name) for cell in self.cells for name in self.schedulers]
         return tuple(self.sum_up(metric, *place) for place in places for metric in self.metrics)
-
-    @property
-    def has_too_few_samples(self) -> bool:
-        """Whether an interval of the deciding metric, which is never below 0, reaches below it."""
-        places = [(cell.label, name) for cell in self.cells for name in self.schedulers]
-        return any((self.sum_up(self.metric, *place).low or 0.0) < 0.0 for place in places)
 
     def seconds_of(self, cell: str, scheduler: str) -> float:
         """Median planning time."""
@@ -331,6 +318,15 @@ class Evaluation:
         lines = [f"{one.cell or self.title}: {one.scheduler} {one.mean:.4f}" for one in means]
         return "\n".join([*lines, *map(str, self.envelopes), *map(str, self.groups)])
 
+    def _winner(self) -> dict[str, object] | None:
+        """Who is best by ratios over all points, and what that costs; None where every scheduler broke a rule."""
+        from weft.evaluation.sweep.standing import prices, standing
+
+        if not self.sound:
+            return None
+        winner = standing(self).winner
+        return {"scheduler": winner, "behind_in": [asdict(one) for one in prices(self, winner)]}
+
     def to_dict(self) -> dict[str, object]:
         """The document of ``weft evaluate --json``."""
         own = {
@@ -338,6 +334,7 @@ class Evaluation:
             "metric": self.metric,
             "metrics": [asdict(metric_of(name)) for name in self.metrics],
             "baseline": self.baseline,
+            "winner": self._winner(),
             "cells": [{"cell": cell.label, "settings": dict(cell.settings)} for cell in self.cells],
             "rows": [row.to_dict() | {"seconds": self.seconds.get(row.key)} for row in self.rows],
             "summary": [asdict(one) for one in self.summary],
@@ -353,16 +350,11 @@ class Evaluation:
         return document("evaluate", None if self.asked is None else self.asked.seeds[0], own)
 
 
-def summary_of(cell: str, scheduler: str, metric: str, values: Floats) -> Summary:
-    """Mean, standard error and interval of one value per sample."""
-    mean, num = float(values.mean()), len(values)
-    if num < 2:
-        return Summary(cell, scheduler, metric, mean, None, None, None)
-    se = float(values.std(ddof=1) / num**0.5)
-    if not np.isfinite(values).all():  # a metric that some rows lack
-        return Summary(cell, scheduler, metric, mean, se, mean, mean)
-    found = mean_interval(values, confidence=CONFIDENCE)
-    return Summary(cell, scheduler, metric, mean, se, found.low, found.high)
+def setting_in_words(value: object) -> str:
+    """The value of a setting as a table shows it; lists by their parts."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(setting_in_words, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _tail(name: str, parts: int) -> str:

@@ -21,22 +21,29 @@ class Metric:
     unit: str = ""
     lower_is_better: bool | None = True
     """None: neither way is."""
+    least: float | None = 0.0
+    most: float | None = None
+    """No value lies beyond these; None: any may."""
+    rescales: str = ""
+    """Another figure that orders the schedules of one problem in the same way."""
+    is_count: bool = False
+    """Whether it counts things, of which there may be none."""
 
 
 METRICS = {
     one.name: one
     for one in (
         Metric("makespan", "makespan", TIME),
-        Metric("slr", "makespan over the critical path"),
-        Metric("speedup", "speed-up over one device", lower_is_better=False),
-        Metric("utilisation", "utilisation", lower_is_better=None),
+        Metric("slr", "makespan over the critical path", least=1.0, rescales="makespan"),
+        Metric("speedup", "speed-up over one device", lower_is_better=False, rescales="makespan"),
+        Metric("utilisation", "utilisation", lower_is_better=None, most=1.0),
         Metric("mean_jct", "mean job time", TIME),
-        Metric("gap_percent", "distance above the lower bound", "%"),
+        Metric("gap_percent", "distance above the lower bound", "%", rescales="makespan"),
         Metric("lower_bound", "lower bound", TIME, None),
-        Metric("copies", "copies of tasks"),
+        Metric("copies", "copies of tasks", is_count=True),
         Metric("p99_jct", "99th percentile of the job time", TIME),
-        Metric("batch_fill", "batch fill", lower_is_better=None),
-        Metric("expired", "expired jobs"),
+        Metric("batch_fill", "batch fill", lower_is_better=None, most=1.0),
+        Metric("expired", "expired jobs", is_count=True),
         Metric("best_known", "best known makespan", TIME, None),
     )
 }
@@ -44,4 +51,4 @@ METRICS = {
 
 def metric(name: str) -> Metric:
     """The metric of this name."""
-    return METRICS.get(name) or Metric(name, name)
+    return METRICS.get(name) or Metric(name, name, least=None)

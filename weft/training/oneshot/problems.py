@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.errors import InputError
-from weft.model.bounds import lower_bound
+from weft.model.bounds import simple_bound
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import (
     FAMILIES,
@@ -143,7 +143,7 @@ def prepared(problem: Problem) -> Instance:
     a = compile_problem(problem)
     moves = has_transfers(a)
     copies = problem.objective.copies and moves
-    return Instance(a, view_of(a, has_pairs=moves), lower_bound(problem).value or 1.0, moves, copies)
+    return Instance(a, view_of(a, has_pairs=moves), simple_bound(problem).value or 1.0, moves, copies)
 
 
 Group = list[Instance]
