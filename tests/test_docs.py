@@ -20,7 +20,7 @@ from weft.cli.app import app
 from weft.evaluation.report.claims import read_claims
 from weft.evaluation.report.markdown import plain
 from weft.io.clusters import builtin_clusters
-from weft.io.files import read_graph
+from weft.io.files import read_graph, read_problem
 from weft.io.formats import FORMATS
 from weft.model.schedule import Schedule
 from weft.model.validate import RULES
@@ -110,10 +110,19 @@ def test_start_page_lines_run(weft: Weft):
     run_lines(weft, [words for words in start_lines() if words[0] != "doctor"])
 
 
-def test_start_page_shows_the_example_recipe():
-    example = (ROOT / "examples" / "stream.toml").read_text("utf-8")
-    shown = next(code for code in blocks(ROOT / "docs" / "start.md", "toml") if "generator" in code)
-    assert tomllib.loads(shown).items() <= tomllib.loads(example).items()
+@pytest.mark.parametrize(
+    ("page", "words", "file"),
+    [("start.md", "generator", "stream.toml"), ("problems.md", "[[jobs]]", "problem.toml")],
+)
+def test_page_shows_an_example_file(page: str, words: str, file: str):
+    example = tomllib.loads((ROOT / "examples" / file).read_text("utf-8"))
+    shown = tomllib.loads(next(code for code in blocks(ROOT / "docs" / page, "toml") if words in code))
+    assert {key: example.get(key) for key in shown} == shown
+
+
+def test_example_problem_is_read(example_folder: Path):
+    problem = read_problem(example_folder / "examples" / "problem.toml")
+    assert (len(problem.jobs), problem.noise, problem.objective.copies) == (2, 0.1, False)
 
 
 def test_files_page_graph_is_read(tmp_path: Path):
