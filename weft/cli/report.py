@@ -27,10 +27,11 @@ def report(
     ] = Path("report.html"),
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="NAME", help="Whom the others are compared with.")
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="Scheduler that the others are compared with."),
     ] = None,
     subject: Annotated[
-        str | None, typer.Option("--subject", metavar="NAME", help="Whose losses are looked at.")
+        str | None, typer.Option("--subject", metavar="NAME", help="Scheduler whose losses are shown.")
     ] = None,
     instance: Annotated[
         str | None,
