@@ -191,6 +191,11 @@ def test_oneshot_page_shows_figures_of_its_results_page():
         assert number in text_of("results/oneshot.md"), f"{number}: copy the figures of the page again"
 
 
+def test_citation_names_the_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
 @pytest.mark.parametrize("name", catalog.PLANNERS)
 def test_schedulers_page_describes_planner(name: str):
     assert f"| `{name}` |" in text_of("schedulers.md")
