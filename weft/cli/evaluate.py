@@ -64,7 +64,8 @@ def evaluate(
     ] = None,
     cluster: opt.Cluster = None,
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="NAME", help="Whom the others are compared with.")
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="Scheduler that the others are compared with."),
     ] = None,
     effort: opt.Effort = None,
     split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",

@@ -87,7 +87,7 @@ def schedule(
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --noise.")] = 50,
     as_json: opt.Json = False,
 ) -> None:
-    """Plan a workflow on a cluster and bound how good it is."""
+    """Plan a workflow on a cluster and say how good the plan is."""
     from weft.cli import questions
     from weft.io.files import write_schedule
 
