@@ -1,4 +1,5 @@
-# make demo   a first result: plan an example, train a dispatcher, compare it with every rule, write a report
+# make demo   a first result: plan workflows, learn a policy for a stream of them, compare it with the rules, report
+# make sample the demo's report and the picture, as kept in docs/ and shown by README.md
 # make test   everything a change must pass
 # make test-browser  the pages in headless Chromium; installs it if absent, as root
 # make soak   the long proofs
@@ -9,34 +10,16 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 WEFT := $(VENV)/bin/weft
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
-CLUSTER ?= gpu-mix-8
-WAITING := fifo+wait,mru+wait,depth-first+wait,batch-fifo+wait
-RULES := fifo,mru,depth-first,batch-fifo,$(WAITING),heavy-last-1,heavy-last-3,heavy-last-5
-OTHERS := random,top-first,round-robin,shortest-first,longest-first,batch-mru,batch-depth,edf,eft,srw,heft-expected,heft-estimated
-PLANNERS := heft,cpop,peft,lookahead,min-min,deft,tdca,perturbed
 
-.PHONY: demo test test-browser chromium soak bench bench-check clean
+.PHONY: demo sample test test-browser chromium soak bench bench-check clean
 
 demo: $(VENV)/.weft-demo
-	@mkdir -p out
-	$(WEFT) compare examples/pipeline.json --cluster $(CLUSTER) --schedulers $(PLANNERS)
-	@echo
-	$(WEFT) schedule examples/pipeline.json --cluster $(CLUSTER) --scheduler perturbed --out out/schedule.json --gantt out/gantt.png
-	@echo
-	$(WEFT) train conditional-quick --out out/run --resume
-	@echo
-	$(WEFT) evaluate conditional --schedulers out/run@best,ppo,$(RULES),$(OTHERS) --baseline heavy-last-1 \
-	  --seeds 16 --set jobs=3000 --set p_c=0.25
-	@echo
-	@rm -rf out/sweep
-	$(WEFT) evaluate conditional --schedulers out/run@best,ppo,$(RULES) --baseline heavy-last-1 \
-	  --seeds 12 --set jobs=3000 --set p_c=0:1:0.25 --plot out/conditional.png --out out/sweep
-	@echo
-	$(WEFT) report out/sweep out/run --baseline heavy-last-1 --subject out/run@best --out out/report.html
-	@echo
-	@echo "out/schedule.json, out/gantt.png: the schedule of the example and its chart."
-	@echo "out/conditional.png: the policy just trained (run@best) and the one that ships (ppo) against the rules."
-	@echo "out/report.html: all of it in one page, with plans side by side and where the policy loses. Open it in a browser."
+	@WEFT=$(WEFT) sh examples/demo.sh
+
+sample: demo
+	@mkdir -p docs/sample
+	$(WEFT) report out/stream out/plans out/policy --subject out/policy@best --title "weft: a sample report" --out docs/sample/report.html
+	$(PY) -m benchmarks front
 
 test: $(VENV)/.weft-test
 	$(VENV)/bin/ruff check .

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.evaluation.figures.gantt import PALETTE, labels, save
 
 ROOT = Path(__file__).resolve().parent.parent
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#8C8C8C")
 PLANNER = "perturbed"
 POLICY = "ppo"
 RULES = {
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
     _draw_plan(left)
     _draw_stream(right, options.jobs, options.seeds)
-    save(figure, options.out)
+    figure.savefig(options.out)
     print(f"wrote {options.out}, {Path(options.out).stat().st_size / 1000:.0f} kB")
     return 0
 
@@ -55,15 +55,15 @@ def _draw_plan(axes: Any) -> None:
         ROOT / "examples" / "pipeline.json", cluster=ROOT / "examples" / "cluster.toml"
     )
     plan = weft.schedule(problem, PLANNER).schedule
-    names, kind = labels(plan)
+    graph = problem.jobs[0].graph
     devices = problem.cluster.device_names
     for row in range(len(plan.task)):
-        of = int(kind[plan.task[row]])
+        of = int(graph.kind[plan.task[row]])
         hatch = "...." if of >= len(PALETTE) else ""
         colour, width = PALETTE[of % len(PALETTE)], plan.finish[row] - plan.start[row]
         axes.barh(
             int(plan.device[row]), width, 0.78, plan.start[row],
-            color=colour, hatch=hatch, edgecolor="white", linewidth=0.6, label=names[of],
+            color=colour, hatch=hatch, edgecolor="white", linewidth=0.6, label=graph.kinds[of],
         )  # fmt: skip
     axes.axvline(plan.bound.value, color="black", linestyle="--", linewidth=1.1)
     axes.set_yticks(range(len(devices)), devices)

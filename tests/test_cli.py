@@ -172,7 +172,7 @@ def test_chart_that_cannot_be_drawn_is_refused_before_planning(
         ran = weft(words[0], *ON_CLUSTER, words[1], "plan.gif")
         assert (ran.code, ran.err) == (
             2,
-            f"weft: {option}: expected a path that ends in .png or .svg, got 'plan.gif'\n",
+            f"weft: {option}: expected a path that ends in .png, .svg or .html, got 'plan.gif'\n",
         )
 
 

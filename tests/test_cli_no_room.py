@@ -122,6 +122,7 @@ GENERATE = ("generate", "layered", "-n", "300")
 NO_ROOM = [
     (*SCHEDULE, "--out", "out.json"),
     (*SCHEDULE, "--gantt", "out.svg"),
+    (*SCHEDULE, "--gantt", "out.html"),
     (*GENERATE, "--out", "out.json"),
     ("convert", PROBLEM[0], "out.toml"),
     ("init", "--out", "out.toml"),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import glob
+import itertools
 import re
 import shlex
 import shutil
+import tomllib
 from functools import cached_property
 from pathlib import Path
 
 import pytest
 import typer
+from command_line import Weft
 
 from weft import catalog
 from weft.cli.app import app
 from weft.evaluation.report.claims import read_claims
 from weft.evaluation.report.markdown import plain
 from weft.io.clusters import builtin_clusters
-from weft.io.files import read_graph
+from weft.io.files import read_graph, read_problem
 from weft.io.formats import FORMATS
 from weft.model.schedule import Schedule
 from weft.model.validate import RULES
@@ -34,7 +38,9 @@ CLAIMED = [page for page in RESULTS if (ROOT / "weft" / "claims" / f"{page.stem}
 """Those that judge the claims of a study."""
 
 every_page = pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *PAGES, *RESULTS], ids=lambda path: path.relative_to(ROOT).as_posix()
+    "page",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES, *RESULTS],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
 )
 
 
@@ -69,6 +75,54 @@ def test_page_python_blocks_run(page: Path, example_folder: Path):
     namespace: dict[str, object] = {"__name__": page.stem}
     for code in blocks(page, "python"):
         exec(compile(code, page.name, "exec"), namespace)
+
+
+LONG = ("doctor", "train", "out/policy", "out/policy@best")
+"""Words of the lines of docs/start.md that take long, or need what such a line makes."""
+
+
+def start_lines() -> list[list[str]]:
+    """The command lines of docs/start.md."""
+    return commands(ROOT / "docs" / "start.md", "weft")
+
+
+def is_long(words: list[str]) -> bool:
+    return any(part in LONG for word in words for part in word.split(","))
+
+
+def run_lines(weft: Weft, lines: list[list[str]]) -> None:
+    """Run command lines one after another, as a shell would; all must succeed."""
+    shutil.copytree(ROOT / "examples", "examples")
+    for words in lines:
+        found = [sorted(glob.glob(word)) if "*" in word else [word] for word in words]
+        ran = weft(*itertools.chain(*found))
+        assert ran.code == 0, f"weft {shlex.join(words)}: {ran.err}"
+
+
+def test_start_page_quick_lines_run(weft: Weft):
+    lines = [words for words in start_lines() if not is_long(words)]
+    assert {words[0] for words in lines} == {"show", "schedule", "compare", "explain", "evaluate"}
+    run_lines(weft, lines)
+
+
+@pytest.mark.slow
+def test_start_page_lines_run(weft: Weft):
+    run_lines(weft, [words for words in start_lines() if words[0] != "doctor"])
+
+
+@pytest.mark.parametrize(
+    ("page", "words", "file"),
+    [("start.md", "generator", "stream.toml"), ("problems.md", "[[jobs]]", "problem.toml")],
+)
+def test_page_shows_an_example_file(page: str, words: str, file: str):
+    example = tomllib.loads((ROOT / "examples" / file).read_text("utf-8"))
+    shown = tomllib.loads(next(code for code in blocks(ROOT / "docs" / page, "toml") if words in code))
+    assert {key: example.get(key) for key in shown} == shown
+
+
+def test_example_problem_is_read(example_folder: Path):
+    problem = read_problem(example_folder / "examples" / "problem.toml")
+    assert (len(problem.jobs), problem.noise, problem.objective.copies) == (2, 0.1, False)
 
 
 def test_files_page_graph_is_read(tmp_path: Path):
@@ -135,6 +189,11 @@ def test_oneshot_page_shows_figures_of_its_results_page():
     assert numbers
     for number in numbers:
         assert number in text_of("results/oneshot.md"), f"{number}: copy the figures of the page again"
+
+
+def test_citation_names_the_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", catalog.PLANNERS)

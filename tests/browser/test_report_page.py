@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from report_examples import HOSTILE
 
-from weft.evaluation.report.blocks import BigTable, Gantt, Panel, Report, Section
+from weft.evaluation.report.blocks import BigTable, Gantt, Panel, Report, Section, Table
 from weft.evaluation.report.page import render
 
 
@@ -123,6 +124,51 @@ def test_table_shows_one_page_and_sorts_and_filters(opened, page_file: Path):
     page.locator(".table-host input").fill("row 12 ")
     assert "page 1 of" in page.locator(".table-tools span").inner_text()
     assert rows.first.inner_text().startswith("row 12")
+
+
+def wide_report() -> Report:
+    """Tables of every sort that are wider than any screen."""
+    names = tuple(f"a-scheduler-of-a-long-name-{k}" for k in range(33))
+    values = tuple("1234.5 (1200.1 to 1300.2)" for _ in names)
+    table = Table(("point", *names), (("0.5", *values),), tuple(range(1, 34)), "means")
+    words = Table(("claim", "text"), (("1", "word " * 200), ("2", "x" * 400)))
+    columns = tuple([f"{name} {'y' * 40}"] * 3 for name in names)
+    return Report(
+        "wide " * 60, ("headline " * 80,), (Section("all", (table, words, BigTable(names, columns, "rows"))),)
+    )
+
+
+@pytest.mark.parametrize("width", [1440, 800])
+def test_no_table_is_cut(browser, tmp_path: Path, width: int):
+    path = tmp_path / "wide.html"
+    path.write_text(render(wide_report()), encoding="utf-8")
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.locator(".table-host tbody tr").first.wait_for()
+    sizes = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    assert sizes[0] <= sizes[1]
+    hidden = page.evaluate("""() => Array.from(document.querySelectorAll("table")).filter((table) => {
+      const box = table.parentElement;
+      return table.scrollWidth > box.clientWidth && getComputedStyle(box).overflowX !== "auto";
+    }).length""")
+    assert hidden == 0
+    context.close()
+
+
+def test_legend_of_many_kinds_repeats_no_look(opened, tmp_path: Path):
+    kinds = tuple(f"kind {k}" for k in range(40))
+    many = replace(panel(80), kind=np.arange(80) % 40)
+    path = tmp_path / "kinds.html"
+    path.write_text(
+        render(Report("kinds", (), (Section("p", (Gantt((many,), kinds, "s", ""),)),))), encoding="utf-8"
+    )
+    page = opened.open(path)
+    looks = page.evaluate("""() => Array.from(document.querySelectorAll(".gantt-legend i")).map(
+      (box) => box.className + getComputedStyle(box).backgroundColor + getComputedStyle(box).backgroundImage)""")
+    assert len(looks) == len(set(looks)) == 32 + 3  # the others, copies and the bound
+    assert page.locator(".gantt-legend").inner_text().count("8 more kinds") == 1
+    assert opened.errors == []
 
 
 def test_names_from_files_never_become_script(opened, tmp_path: Path):

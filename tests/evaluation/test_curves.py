@@ -6,11 +6,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from weft.cli.app import main
 from weft.errors import InputError
-from weft.evaluation.curves import catching, findings, read_curve
+from weft.evaluation.curves import Spread, catching, findings, read_curve
 from weft.evaluation.figures.curves import draw_curves
 
 
@@ -209,3 +210,9 @@ def test_one_shot_planner_is_no_specialist(tmp_path: Path):
     curve = read_curve(write_oneshot(tmp_path / "shops", (30.0,)))
     with pytest.raises(InputError, match=r"expected a specialist of one point .* got none"):
         catching(curve, curve)
+
+
+def test_spread_does_not_go_below_what_there_can_be():
+    assert Spread.of(np.array([0.1, 5.0]), least=0.0).low == 0.0
+    assert Spread.of(np.array([-99.0, 5.0])).low == -100.0
+    assert Spread.of(np.array([5.0])).low is None

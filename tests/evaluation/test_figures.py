@@ -59,8 +59,15 @@ def test_window_averages_the_jobs_around_each_point():
 
 
 def test_interval_is_that_of_the_mean():
-    found = mean_interval([1.0, 3.0])
-    assert half_widths(np.array([[1.0], [3.0]]))[:, 0] == pytest.approx([2.0 - found.low, found.high - 2.0])
+    found = mean_interval([31.0, 33.0])
+    assert half_widths(np.array([[31.0], [33.0]]))[:, 0] == pytest.approx(
+        [32.0 - found.low, found.high - 32.0]
+    )
+
+
+def test_interval_keeps_to_the_values_there_can_be():
+    shares = half_widths(np.array([[1.0], [99.0]]), most=100.0)[:, 0]
+    assert shares == pytest.approx([50.0, 50.0])
 
 
 def test_figure_folder_that_cannot_be_made_is_refused(tmp_path: Path):

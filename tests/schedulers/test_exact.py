@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
 import tomllib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -404,25 +402,3 @@ def tables(num_jobs: int, num_machines: int) -> tuple[Ints, Ints]:
     rng = np.random.default_rng(7)
     machines = rng.permuted(np.tile(np.arange(num_machines), (num_jobs, 1)), axis=1)
     return machines, rng.integers(1, 100, machines.shape)
-
-
-def test_exact_works_on_while_the_solver_does():
-    """What runs beside sees when the solver is done, runs once, and may end it."""
-    problem = gpus("layered", 60, 1, 1.0)
-    seen: list[bool] = []
-
-    def beside(is_over: Callable[[], bool]) -> bool:
-        seen.append(is_over())
-        return True
-
-    exact = Exact(meanwhile=beside)
-    began = time.perf_counter()
-    schedule = exact.plan(problem, limit=Limit(budget=30.0))
-    assert validate(schedule) == ()
-    assert seen == [False]
-    assert time.perf_counter() - began < 20.0
-
-
-def test_limit_is_over_when_it_is_told_so():
-    assert Limit(budget=60.0, is_over=lambda: False).left() > 0
-    assert Limit(budget=60.0, is_over=lambda: True).left() == 0.0

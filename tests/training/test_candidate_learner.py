@@ -11,11 +11,13 @@ import pytest
 import weft
 from weft import catalog
 from weft.errors import InputError
+from weft.io.runs import read_record
 from weft.model.problem import realise
 from weft.policies.checkpoint import load_policy
 from weft.schedulers.dispatchers.tasks import run_one
 from weft.training.recipes import read_recipe
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TINY = {
     "samples": 256,
     "num_envs": 4,
@@ -37,6 +39,22 @@ def test_tasks_quick_trains_and_its_run_is_a_dispatcher(tmp_path: Path):
     dispatcher = catalog.task_dispatcher(f"{tmp_path / 'run'}@best")
     schedule = run_one(dispatcher, problem, realise(problem, 0))
     assert np.isfinite(schedule.mean_jct)
+    rules = read_record(tmp_path / "run").against["envelope_percent"]
+    assert rules == "the best of priced, srw and fifo"
+
+
+def test_stream_of_files_is_trained_on(tmp_path: Path):
+    settings = {key: value for key, value in TINY.items() if key != "tasks"}
+    recipe = read_recipe(str(EXAMPLES / "policy.toml"), settings)
+    releases = {
+        split: [[job.release for job in one.jobs] for one in recipe.problems(split, 2)]
+        for split in ("train", "validation")
+    }
+    assert releases["train"][0] != releases["train"][1]
+    assert releases["train"] != releases["validation"]
+    assert recipe.next_command("RUN") == (
+        f"weft evaluate {recipe.scenario} -s RUN,priced,srw,fifo --seeds 8"  # the scenario knows its load
+    )
 
 
 def test_resumed_run_ends_with_the_same_bytes(tmp_path: Path):

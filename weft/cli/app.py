@@ -39,7 +39,7 @@ FORMAT = "--format"
 
 app = typer.Typer(
     name="weft",
-    help="Schedules task graphs on unequal machines, and says how far from the optimum it may be.",
+    help="Plans and dispatches task graphs on unequal machines, and says how far from the optimum a plan may be.",
     epilog="Every verb takes --json, --quiet, -v and -h. First steps: weft schedule FILE --cluster gpu-mix-8",
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,

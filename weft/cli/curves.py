@@ -22,14 +22,14 @@ def curves(
     ] = None,
     specialist: Annotated[
         str | None,
-        typer.Option("--specialist", metavar="RUN", help="A run at one point: when do the others equal it?"),
+        typer.Option("--specialist", metavar="RUN", help="A specialist's run: when are the others as good?"),
     ] = None,
     within: Annotated[
         float, typer.Option("--within", metavar="PERCENT", min=0.0, help="What counts as equal.")
     ] = 1.0,
     as_json: opt.Json = False,
 ) -> None:
-    """Show when runs passed the rules and where they ended."""
+    """Show when training overtook the rules, and where it ended."""
     from weft.evaluation.curves import catching, findings, read_curve
 
     opt.check_chart(plot, "--plot", "learning curves")

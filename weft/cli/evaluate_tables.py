@@ -39,7 +39,8 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
         output.say(f"one of the {samples} says nothing about others: no verdicts ({_more(found)})")
     elif len(found.sound) > 1:
         winner = standing(found)
-        lines = (who_wins(found, winner), what_it_costs(found, winner.winner))
+        costs = what_it_costs(found, winner.winner)
+        lines = (who_wins(found, winner), f"{costs[:1].upper()}{costs[1:]}")
         output.say("\n".join(output.safe(line) for line in lines if line))
     if found.claims:
         output.say("what the rows say, paired by seed:")

@@ -73,11 +73,17 @@ def gantt(
     file: opt.File,
     schedule: Annotated[
         Path | None,
-        typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file; else one is planned."),
+        typer.Argument(
+            metavar="SCHEDULE",
+            show_default=False,
+            help="Schedule file, may stand first; else one is planned.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="PNG or SVG; else it is drawn in the terminal."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="PNG, SVG or HTML; else it is drawn in the terminal."
+        ),
     ] = None,
     cluster: opt.Cluster = None,
     scheduler: Annotated[
@@ -91,9 +97,10 @@ def gantt(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Draw a schedule: as a picture, or in the terminal."""
+    """Draw a schedule: as a picture or page, or in the terminal."""
     output.check_folder(out)
-    opt.check_chart(out, "--out")
+    opt.check_gantt(out, "--out")
+    file, schedule = _in_order(file, schedule)
     problem = plan.load(file, cluster, ccr, copies)
     names = [scheduler] if schedule is not None else opt.split_names([scheduler])
     with output.until_interrupt() as stop:
@@ -105,3 +112,14 @@ def gantt(
     else:
         (output.paint if is_coloured and out is None else output.say)(output.safe_lines(found))
     _end(stop)
+
+
+def _in_order(file: Path, schedule: Path | None) -> tuple[Path, Path | None]:
+    """The workflow and the schedule, whichever stands first."""
+    from weft.io.files import is_schedule
+
+    if not is_schedule(file):
+        return file, schedule
+    if schedule is None:
+        raise plan.no_problem(file, "gantt")
+    return schedule, file

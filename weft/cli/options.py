@@ -101,7 +101,15 @@ def say_unused(schedulers: Sequence[str], limits: Mapping[str, object]) -> None:
     output.note(f"{names} {does}: {given[0]} changes nothing")
 
 
-def check_chart(path: Path | None, field: str, what: str = "a Gantt chart") -> None:
+def check_gantt(path: Path | None, field: str) -> None:
+    """Refuse a Gantt chart that cannot be drawn; a page needs no extra."""
+    from weft.evaluation.figures.charts import check_path
+
+    if path is not None:
+        check_path(path, field)
+
+
+def check_chart(path: Path | None, field: str, what: str) -> None:
     """Refuse a picture that cannot be drawn, before a long plan is made for it."""
     from weft.evaluation.figures.gantt import check_path
 

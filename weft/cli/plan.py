@@ -13,7 +13,7 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
-from weft.errors import INTERRUPTED
+from weft.errors import INTERRUPTED, InputError
 
 if TYPE_CHECKING:
     from weft.catalog import Result
@@ -26,7 +26,9 @@ Noise = Annotated[
     str | None,
     typer.Option("--noise", metavar="CV", help="Replay the plan with run times that vary: 0.3 or 30%."),
 ]
-Drawn = Annotated[Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG or SVG).")]
+Drawn = Annotated[
+    Path | None, typer.Option("--gantt", metavar="FILE", help="Draw it here (PNG, SVG or HTML).")
+]
 NOT_VALID = 1
 """Exit code where a schedule breaks a rule."""
 
@@ -37,6 +39,15 @@ def load(file: Path, cluster: str | None, ccr: float | None, copies: bool) -> Pr
 
     with output.progress(f"reading {file}"):
         return read_problem(file, cluster, ccr=ccr, copies=copies)
+
+
+def no_problem(schedule: Path, verb: str) -> InputError:
+    """The refusal of a schedule file alone, with what is missing."""
+    return InputError(
+        f"a schedule does not hold its problem: give the workflow, and the cluster unless the workflow names its machines, "
+        f"as in weft {verb} {shlex.quote(str(schedule))} FILE --cluster C",
+        file=str(schedule),
+    )
 
 
 def make(
@@ -76,14 +87,14 @@ def schedule(
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --noise.")] = 50,
     as_json: opt.Json = False,
 ) -> None:
-    """Plan a workflow on a cluster and bound how good it is."""
+    """Plan a workflow on a cluster and say how good the plan is."""
     from weft.cli import questions
     from weft.io.files import write_schedule
 
     seconds, spread_by = opt.parse_duration(budget), opt.parse_noise(noise)
     output.check_folder(out)
     output.check_folder(gantt)
-    opt.check_chart(gantt, "--gantt")
+    opt.check_gantt(gantt, "--gantt")
     evaluations = opt.efforts(effort, samples)
     problem = load(file, cluster, ccr, copies)
     with output.until_interrupt() as stop:

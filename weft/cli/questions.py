@@ -61,10 +61,10 @@ def whatif(
     file: opt.File,
     cluster: opt.Cluster = None,
     add: Annotated[
-        list[str] | None, typer.Option("--add", "-a", metavar="CLASS=N", help="So many devices more.")
+        list[str] | None, typer.Option("--add", "-a", metavar="CLASS=N", help="Add this many devices.")
     ] = None,
     remove: Annotated[
-        list[str] | None, typer.Option("--remove", "-r", metavar="CLASS=N", help="So many devices fewer.")
+        list[str] | None, typer.Option("--remove", "-r", metavar="CLASS=N", help="Remove this many devices.")
     ] = None,
     each: Annotated[
         bool, typer.Option("--each", help="Try one device more and one fewer of every class.")

@@ -29,13 +29,11 @@ Tell = Callable[["Search"], None]
 
 def stress(
     better: Annotated[
-        str, typer.Option("--better", metavar="A", help="Planner thought better: the one to embarrass.")
+        str, typer.Option("--better", metavar="A", help="The planner that should be better, A.")
     ],
-    worse: Annotated[
-        str, typer.Option("--worse", metavar="B", help="Planner thought worse, which is to beat it.")
-    ],
+    worse: Annotated[str, typer.Option("--worse", metavar="B", help="The planner that should be worse, B.")],
     ratio: Annotated[
-        float, typer.Option("--ratio", metavar="R", help="Makespan of A over that of B to reach.")
+        float, typer.Option("--ratio", metavar="R", help="Ratio of makespans, A over B, to reach.")
     ] = 1.3,
     tasks: Annotated[int, typer.Option("--tasks", metavar="N", help="Most tasks.")] = 16,
     devices: Annotated[int, typer.Option("--devices", metavar="N", help="Most devices.")] = 4,
@@ -51,11 +49,11 @@ def stress(
     seed: opt.Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder of the finds; default: stress-A-B."),
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for what is found; default: stress-A-B."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Search for problems on which B, thought worse, beats A."""
+    """Search for problems on which the worse of two planners wins."""
     from weft.evaluation.questions.adversary import Space
     from weft.evaluation.questions.stress import Question
     from weft.schedulers.base import Limit

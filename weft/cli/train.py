@@ -51,9 +51,9 @@ def train(
     threads: Threads = None,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda.")] = "cpu",
     start: Annotated[
-        str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to begin with.")
+        str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to start from.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     tensorboard: TensorBoard = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and stop.")] = False,
     as_json: opt.Json = False,

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.evaluation.milestones import LAST, final, from_where, is_passed, is_settled
-from weft.evaluation.statistics import mean_interval
+from weft.evaluation.statistics import Interval, mean_interval
 from weft.io.runs import METRICS, VALIDATED, RunRecord, read_record, run_folders
 from weft.model.graph import Bools, Floats, Ints
 
@@ -82,7 +82,7 @@ def _judgements(run: RunRecord) -> dict[int, dict[str, float]]:
 
 @dataclass(frozen=True)
 class Spread:
-    """A figure over training seeds."""
+    """A percentage over training seeds."""
 
     mean: float
     low: float | None
@@ -90,12 +90,16 @@ class Spread:
     """Ends of the 95 % interval; None with a single seed."""
 
     @classmethod
-    def of(cls, values: Floats) -> Spread:
-        """The spread of these values."""
+    def of(cls, values: Floats, least: float = -100.0) -> Spread:
+        """The spread of these values, none of which can be below ``least``."""
         if len(values) < 2:
             return cls(float(values.mean()), None, None)
-        found = mean_interval(values)
-        return cls(found.value, found.low, found.high)
+        return cls.within(mean_interval(values), least)
+
+    @classmethod
+    def within(cls, found: Interval, least: float = -100.0) -> Spread:
+        """An interval that does not go below ``least``."""
+        return cls(found.value, max(found.low, least), found.high)
 
     def __str__(self) -> str:
         interval = "" if self.low is None else f" ({self.low:+.1f} to {self.high:+.1f})"
@@ -118,7 +122,9 @@ class Course:
     def of(cls, curve: Curve, column: str) -> Course:
         """The course of one column of a curve."""
         values, updates = curve.columns[column], curve.samples
-        first, last, best = (Spread.of(one) for one in (values[:, 0], values[:, -1], values.min(1)))
+        first, last, best = (
+            Spread.of(one, least=0.0) for one in (values[:, 0], values[:, -1], values.min(1))
+        )
         return cls(VALIDATED[column], first, int(updates[0]), last, int(updates[-1]), best)
 
     def __str__(self) -> str:

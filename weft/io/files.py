@@ -15,6 +15,7 @@ from weft.io.clusters import builtin_clusters as builtin_clusters
 from weft.io.formats import Loaded, OwnFormat, find_format, own_formats
 from weft.io.json_files import dump_json
 from weft.io.kind_names import warn_unknown_kinds
+from weft.io.schedules import is_schedule as is_schedule
 from weft.io.schedules import read_schedule as read_schedule
 from weft.io.schedules import schedule_document as schedule_document
 from weft.io.schedules import write_schedule as write_schedule

@@ -93,7 +93,8 @@ class RunRecord:
     @property
     def against(self) -> dict[str, str]:
         """Columns with the validated job time against rules, in percent -> which rules."""
-        named = {"envelope": self.recipe.get("rules"), **table_of(self.recipe, "validation")}
+        validation = table_of(self.recipe, "validation")
+        named = {"envelope": self.recipe.get("rules", validation.get("rules")), **validation}
         return {f"{group}_percent": _best_of(named.get(group), group) for group in GROUPS}
 
 

@@ -128,6 +128,16 @@ def read_schedule(path: str | Path, problem: Problem, *, limit_bytes: int | None
         return schedule_from_document(parse_json(read_bytes(path, limit_bytes), path), problem)
 
 
+def is_schedule(path: str | Path) -> bool:
+    """Whether a file is a schedule: by its schema or, where it names none, by its placements."""
+    try:
+        data = read_bytes(path)
+        document = parse_json(data, path) if b'"placements"' in data else {}
+    except InputError:
+        return False
+    return "placements" in document and document.get("schema", SCHEMA) == SCHEMA
+
+
 def schedule_from_document(document: Row, problem: Problem) -> Schedule:
     """A schedule from its document, or from a bare ``{"placements": [...]}``."""
     schema = document.get("schema", SCHEMA)

@@ -69,8 +69,6 @@ class Limit:
     budget: float | None = None
     effort: int | None = None
     started: float = field(default_factory=time.perf_counter)
-    is_over: Callable[[], bool] | None = None
-    """Ends a search under a budget early, when what it runs beside has come to an end."""
 
     def __post_init__(self) -> None:
         for name in ("budget", "effort"):
@@ -94,8 +92,6 @@ class Limit:
             return 0.0
         if self.budget is None:
             return float("inf")
-        if self.is_over is not None and self.is_over():
-            return 0.0
         return self.budget - (time.perf_counter() - self.started)
 
 

@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     seed: int = 0
     device: str = "cpu"
     start: str | None = None
-    """Weights or run to begin with."""
+    """Weights or run to start from."""
     workers: int = 1
     """Processes; those beyond the first may prepare problems."""
     threads: int | None = None

@@ -82,9 +82,9 @@ def train(
     threads
         Of a run; None: 1, of one-shot planners all.
     start
-        Weights or run to begin with.
+        Weights or run to start from.
     resume
-        Go on with the run in the folder.
+        Continue the run in the folder.
     tensorboard
         Write metrics for TensorBoard too.
     on_progress, on_notice

@@ -127,6 +127,14 @@ def test_gantt_data_packs_columns():
     assert np.frombuffer(base64.b64decode(panel["size"]), "<u4").tolist() == [1, 3]
 
 
+def test_gantt_data_names_the_looks_of_its_kinds():
+    few, many = (
+        gantt_data(Gantt((PANEL,), tuple(f"k{i}" for i in range(n)), "s", ""))["looks"] for n in (9, 40)
+    )
+    assert (len(few), few[8]["hatch"], few[0]["light_ink"]) == (9, 1, "#000000")  # type: ignore[arg-type,index]
+    assert len(many) == 33  # type: ignore[arg-type]
+
+
 def test_packed_columns_are_small_and_little_endian():
     assert base64.b64decode(packed([1, 258], "<u2")) == b"\x01\x00\x02\x01"
 

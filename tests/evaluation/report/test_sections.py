@@ -48,6 +48,16 @@ def test_results_of_one_point_are_one_table():
     assert table.strong == ((1, 1), (1, 2))
 
 
+def test_many_schedulers_are_lines_of_a_table():
+    names = tuple(f"s{k}" for k in range(9))
+    section = results(example_frame(lambda name, p, seed: 10.0 + int(name[1]) + seed, schedulers=names))
+    means, _, against = [block for block in section.blocks if isinstance(block, Table)]
+    assert means.headers == ("scheduler", "p_c=0", "p_c=0.8", "p_c=1")
+    assert [row[0] for row in means.rows] == list(names)
+    assert means.strong == ((0, 1), (0, 2), (0, 3))
+    assert against.rows[0][1:] == ("baseline",) * 3
+
+
 def test_results_of_one_sample_have_no_intervals():
     section = results(example_frame(cost, num_seeds=1))
     said = [block.caption for block in section.blocks if isinstance(block, Figure | Table)]

@@ -7,7 +7,16 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart, ticks
+from weft.evaluation.report.svg import (
+    Axes,
+    Dot,
+    Series,
+    bar_chart,
+    interval_chart,
+    legend_of,
+    line_chart,
+    ticks,
+)
 
 X = np.array([0.0, 0.5, 1.0])
 LINE = Series("a<b", X, X + 1, X, X + 2, look=1)
@@ -16,9 +25,9 @@ AXES = Axes("p_c", "job time (ms)", zero="baseline")
 DRAWINGS = {
     "lines": lambda: line_chart([LINE], AXES),
     "steps": lambda: line_chart([LINE], AXES, is_step=True, has_marks=False),
-    "intervals": lambda: interval_chart([("a<b", -1.0, -2.0, 0.5)], "against (%)", "baseline"),
-    "bars": lambda: bar_chart([("gpu<0>", [0.5, 1.0])], ["a<b", "c"], "utilisation"),
-    "legend": lambda: legend_of(["a<b", "c"]),
+    "intervals": lambda: interval_chart([Dot("a<b", -1.0, -2.0, 0.5)], "against (%)", "baseline"),
+    "bars": lambda: bar_chart([("gpu<0>", [0.5, 1.0])], [("a<b", 0), ("c", 9)], "utilisation"),
+    "legend": lambda: legend_of([("a<b", 0), ("c", 1)]),
 }
 
 
@@ -35,6 +44,16 @@ def test_line_chart_labels_axes_and_draws_intervals():
     assert "job time (ms)" in drawn and ">p_c<" in drawn
     assert drawn.count('class="bar c1"') == 3
     assert "a&lt;b: 1.5 at 0.5 (0.5 to 2.5)" in drawn
+
+
+def test_line_chart_cuts_intervals_that_would_hide_the_values():
+    x = np.array([1.0, 2.0])
+    wide = Series("a", x, np.array([10.0, 20.0]), np.array([9.0, 0.0]), np.array([11.0, 1e6]))
+    text = line_chart([wide], AXES)
+    assert "intervals beyond the axis are cut" in text and "(0 to 1e+06)" in text
+    assert "1e+06</text>" not in text
+    near = Series("a", x, np.array([10.0, 20.0]), np.array([9.0, 0.0]), np.array([11.0, 40.0]))
+    assert "are cut" not in line_chart([near], AXES)
 
 
 def test_line_chart_leaves_out_what_is_not_finite():

@@ -1,4 +1,4 @@
-"""Gantt charts of one or several schedules, as a picture or as text: ``weft.gantt``."""
+"""Gantt charts of one or several schedules, as a picture, a page or text: ``weft.gantt``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from weft.catalog import Result
-from weft.errors import expect, expect_each
+from weft.errors import InputError, expect, expect_each
 from weft.evaluation.figures import gantt as drawing
+from weft.io.sources import write_bytes
 from weft.model.schedule import Schedule
+
+PAGE = ".html"
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Gantt:
-    """What was drawn: a picture in ``out``, or ``text``."""
+    """What was drawn: a picture or page in ``out``, or ``text``."""
 
     charts: tuple[Chart, ...]
     out: str | None
@@ -48,7 +51,7 @@ def gantt(
     Parameters
     ----------
     out
-        A .png or .svg (extra ``plot``); None: lines of text.
+        A .png or .svg (extra ``plot``), or an .html page; None: lines of text.
     width
         Columns of the text.
     markup
@@ -60,13 +63,40 @@ def gantt(
         parts = {title: drawing.terminal(plan, width, markup=markup) for title, plan in drawn.items()}
         several = [f"{title}\n{text}" for title, text in parts.items()]
         return Gantt(charts, None, "\n\n".join(several if len(parts) > 1 else parts.values()))
+    check_path(out, "path")
     if len(drawn) == 1:
         ((title, plan),) = drawn.items()
         name = plan.problem.name
-        drawing.draw(plan, out, title=f"{name}, {title}" if title else name)
-    else:
-        drawing.several(list(drawn.items()), out)
+        drawn = {f"{name}, {title}" if title else name: plan}
+    (_write_page if _is_page(out) else _write_picture)(drawn, out)
     return Gantt(charts, str(out), None)
+
+
+def check_path(path: str | Path, field: str) -> None:
+    """Refuse a chart that cannot be drawn; worth asking before a long plan is made for it."""
+    if Path(path).suffix.lower() not in (".png", ".svg", PAGE):
+        raise InputError(f"expected a path that ends in .png, .svg or {PAGE}, got {str(path)!r}", field=field)
+    if not _is_page(path):
+        drawing.check_path(path, field)
+
+
+def _is_page(path: str | Path) -> bool:
+    return Path(path).suffix.lower() == PAGE
+
+
+def _write_picture(plans: Mapping[str, Schedule], out: str | Path) -> None:
+    drawing.several(list(plans.items()), out)
+
+
+def _write_page(plans: Mapping[str, Schedule], out: str | Path) -> None:
+    """A page that holds the chart alone."""
+    from weft.evaluation.report.blocks import Report, Section
+    from weft.evaluation.report.page import render
+    from weft.evaluation.report.plan_chart import chart
+
+    lines = tuple(f"{title}: {drawing.quality(plan)}" for title, plan in plans.items())
+    name = next(iter(plans.values())).problem.name
+    write_bytes(render(Report(name, lines, (Section("The plan", (chart(plans),)),))).encode(), out)
 
 
 def _titled(plans: Schedule | Result | Mapping[str, Schedule]) -> Mapping[str, Schedule]:

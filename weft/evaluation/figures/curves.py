@@ -9,7 +9,7 @@ from typing import Any
 from weft.errors import InputError
 from weft.evaluation.curves import Curve
 from weft.evaluation.figures.gantt import check_path, save
-from weft.evaluation.figures.sweeps import COLOURS
+from weft.evaluation.figures.looks import DASHES, SERIES, legend_name, series_look
 
 PANELS = (
     ("mean_reward", "mean reward per decision", "reward"),
@@ -34,7 +34,7 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
     for axes, (metric, label, title) in zip(figure.subplots(1, len(panels)), panels, strict=True):
         for k, curve in enumerate(curves):
             if metric in curve.columns:
-                _line(axes, curve, metric, COLOURS[k % len(COLOURS)])
+                _line(axes, curve, metric, k)
         _dress(axes, label.format(_rules(curves, metric)), title)
         if panels is ONESHOT_PANELS:
             axes.set_xlabel("updates")
@@ -60,11 +60,13 @@ def _rules(curves: Sequence[Curve], metric: str) -> str:
     return " or ".join(dict.fromkeys(curve.against.get(metric, "") for curve in curves))
 
 
-def _line(axes: Any, curve: Curve, metric: str, colour: str) -> None:
+def _line(axes: Any, curve: Curve, metric: str, k: int) -> None:
     """The mean over seeds, and a band from the least to the greatest of them."""
     values, x = curve.columns[metric], curve.samples / (1 if curve.is_planner else 1e6)
     seeds = f" ({len(curve.runs)} seeds)" if len(curve.runs) > 1 else ""
-    axes.plot(x, values.mean(0), color=colour, linewidth=1.5, label=f"{curve.name}{seeds}")
+    look = series_look(k)
+    colour, name = SERIES[look.colour][0], legend_name(f"{curve.name}{seeds}")
+    axes.plot(x, values.mean(0), color=colour, linewidth=1.5, linestyle=DASHES[look.dash], label=name)
     if len(values) > 1:
         axes.fill_between(x, values.min(0), values.max(0), color=colour, alpha=0.18, linewidth=0)
 

@@ -5,9 +5,7 @@ One lane per device; a device with several slots is a taller lane in which tasks
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,84 +13,21 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError, MissingExtra
+from weft.evaluation.figures.looks import COPY_HATCH, HATCHES, MOST_KINDS, REST, kind_look, legend_name
+from weft.evaluation.figures.packing import Bars
+from weft.evaluation.figures.packing import pack as pack
 from weft.io.sources import write_bytes
 from weft.model.graph import Floats, Ints
 from weft.model.schedule import Schedule
 
-PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#8C8C8C")
-"""Okabe and Ito's colours, told apart with any colour vision; the last stands in for their black."""
-DARK = ("#009E73", "#0072B2", "#D55E00")
-"""Colours on which white text reads better."""
-HATCHES = ("", "....", "xx", "oo")
-"""Added to the colours when there are more kinds than colours."""
-COPY_HATCH = "/////"
 IDLE = "#EFEFEF"
 SYMBOLS = "=#%@+*&$-:;?!/<>"
+OTHER_SYMBOL = ","
+"""Of all kinds beyond those that have a symbol of their own."""
 POOL = 16
 """A device with more slots than this is drawn as a pool: a high lane of thin bars."""
 MOST_LINES = 8
 """In a terminal, a device with more slots than this is one line that shows its load."""
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Where each execution is drawn: the slots of its device from ``low`` up to ``high``."""
-
-    row: Ints  # (num_bars,) row of the schedule
-    low: Ints  # (num_bars,)
-    high: Ints  # (num_bars,)
-
-
-def pack(schedule: Schedule) -> Bars:
-    """Slots for every execution; in several pieces where no free stretch is wide enough."""
-    slots = np.concatenate([job.graph.slots for job in schedule.problem.jobs])
-    num_slots = schedule.problem.cluster.slots.tolist()
-    free = [[(0, n)] for n in num_slots]
-    running: list[list[tuple[float, int, list[tuple[int, int]]]]] = [[] for _ in num_slots]
-    tolerance = 1e-9 * max(schedule.makespan, 1.0)
-    bars: list[tuple[int, int, int]] = []
-    for row in _leads(schedule):
-        d, need = int(schedule.device[row]), int(slots[schedule.task[row]])
-        while running[d] and running[d][0][0] <= schedule.start[row] + tolerance:
-            free[d] = _merge(free[d] + heapq.heappop(running[d])[2])
-        pieces, free[d] = _take(free[d], min(need, num_slots[d]))
-        heapq.heappush(running[d], (float(schedule.finish[row]), row, pieces))
-        bars += [(row, low, high) for low, high in pieces or [(0, min(need, num_slots[d]))]]
-    return Bars(*np.array(bars, dtype=np.int64).reshape(-1, 3).T)
-
-
-def _leads(schedule: Schedule) -> list[int]:
-    """Rows that ran, one per batch, by start."""
-    seen: dict[tuple[int, int], int] = {}
-    for row in np.flatnonzero(schedule.device >= 0).tolist():
-        batch = int(schedule.batch[row])
-        seen.setdefault((int(schedule.device[row]), batch if batch >= 0 else -1 - row), row)
-    return list(seen.values())
-
-
-def _take(free: list[tuple[int, int]], need: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The first free stretch wide enough, else pieces from the bottom; and what stays free."""
-    whole = next((span for span in free if span[1] - span[0] >= need), None)
-    taken: list[tuple[int, int]] = []
-    left: list[tuple[int, int]] = []
-    for low, high in free:
-        width = min(need, high - low) if whole is None or whole == (low, high) else 0
-        if width:
-            taken.append((low, low + width))
-            need -= width
-        if low + width < high:
-            left.append((low + width, high))
-    return taken, left
-
-
-def _merge(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for low, high in sorted(spans):
-        if merged and merged[-1][1] >= low:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-        else:
-            merged.append((low, high))
-    return merged
 
 
 def labels(schedule: Schedule) -> tuple[tuple[str, ...], Ints]:
@@ -111,7 +46,8 @@ def _first(schedule: Schedule) -> float:
     return min(job.release for job in schedule.problem.jobs)
 
 
-def _quality(schedule: Schedule) -> str:
+def quality(schedule: Schedule) -> str:
+    """Makespan, bound and use of a schedule in a line."""
     bound = schedule.bound
     text = f"makespan {schedule.makespan:.5g} {schedule.time_unit}"
     if bound.value > 0:
@@ -166,9 +102,12 @@ def several(schedules: Sequence[tuple[str, Schedule]], path: str | Path) -> None
 def save(figure: Any, path: str | Path) -> Path:
     """Render a figure in the format of the suffix, the same bytes every time, and write all or nothing."""
     import matplotlib
+    import matplotlib.text
 
     out, drawn = Path(path), BytesIO()
     kind = out.suffix.lower().removeprefix(".")
+    for text in figure.findobj(matplotlib.text.Text):
+        text.set_parse_math(False)  # a name with two $ is no formula
     with matplotlib.rc_context({"svg.hashsalt": "weft", "hatch.linewidth": 0.7}):
         figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
     write_bytes(drawn.getvalue(), out)
@@ -206,7 +145,7 @@ def _panel(ax: Any, schedule: Schedule, title: str, names: tuple[str, ...], lane
         share = f"{100 * schedule.device_utilisation[d]:.0f} %"
         ax.text(1.01, centres[d], share, transform=ax.get_yaxis_transform(), va="center", fontsize=size)
     ax.text(1.01, 1.01, "busy", transform=ax.transAxes, fontsize=size, va="bottom")
-    ax.set_title(f"{title}: {_quality(schedule)}", loc="left", fontsize=10)
+    ax.set_title(f"{title}: {quality(schedule)}", loc="left", fontsize=10)
     ax.tick_params(axis="y", length=0)
     ax.spines[["top", "right", "left"]].set_visible(False)
 
@@ -219,16 +158,18 @@ def _bars(ax: Any, schedule: Schedule, tops: Floats, names: tuple[str, ...], lan
     corners = _corners(schedule, bars, tops)
     own_names, label = labels(schedule)
     place = np.array([names.index(name) for name in own_names], dtype=np.int64)
-    look = place[label[schedule.task[bars.row]]] if len(bars.row) else bars.row
+    look = np.minimum(place[label[schedule.task[bars.row]]], MOST_KINDS) if len(bars.row) else bars.row
     is_copy = schedule.copy[bars.row] > 0
     edge = 0.8 if len(look) <= 300 else 0.3 if len(look) <= 3000 else 0.0
     edge = edge / 4.0 if (schedule.problem.cluster.slots > POOL).any() else edge
     for key in np.unique(look).tolist():
         for copies in (False, True):
             chosen = corners[(look == key) & (is_copy == copies)]
-            colour, hatch = _style(key)
-            bars_drawn = PolyCollection(chosen, facecolor=colour, edgecolor="white", linewidth=edge, zorder=2)
-            bars_drawn.set_hatch(COPY_HATCH if copies else hatch)
+            style = kind_look(key)
+            bars_drawn = PolyCollection(
+                chosen, facecolor=style.light, edgecolor="white", linewidth=edge, zorder=2
+            )
+            bars_drawn.set_hatch(HATCHES[style.hatch] + (COPY_HATCH if copies else ""))
             ax.add_collection(bars_drawn, autolim=False)
     if len(look) <= 400:
         _names(ax, schedule, bars, corners, look, lane)
@@ -256,28 +197,33 @@ def _names(ax: Any, schedule: Schedule, bars: Bars, corners: Floats, look: Ints,
         if batch >= 0 and together[batch + 1] > 1:
             name += f" +{together[batch + 1] - 1}"
         if (x1 - x0) * inches > 0.0095 * size * len(name) and (y1 - y0) * lane > size / 72.0:
-            colour, hatch = _style(int(look[b]))
-            is_hatched = bool(hatch) or schedule.copy[row] > 0
+            style = kind_look(int(look[b]))
+            is_hatched = style.hatch > 0 or schedule.copy[row] > 0
             box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.9} if is_hatched else None
-            ink = "white" if colour in DARK and not is_hatched else "black"
+            ink = "black" if is_hatched else style.light_ink
             place = {"ha": "center", "va": "center", "fontsize": size, "zorder": 4}
             ax.text((x0 + x1) / 2, (y0 + y1) / 2, name, color=ink, bbox=box, **place)
 
 
-def _style(key: int) -> tuple[str, str]:
-    return PALETTE[key % len(PALETTE)], HATCHES[key // len(PALETTE) % len(HATCHES)]
+def kind_handles(names: Sequence[str]) -> list[Any]:
+    """What the kinds look like, for a legend."""
+    from matplotlib.patches import Patch
+
+    looks = [(name, kind_look(key)) for key, name in enumerate(names[:MOST_KINDS])]
+    handles: list[Any] = [
+        Patch(facecolor=one.light, hatch=HATCHES[one.hatch], edgecolor="white", label=legend_name(name))
+        for name, one in looks
+    ]
+    if len(names) > MOST_KINDS:
+        handles.append(Patch(facecolor=REST[0], label=f"{len(names) - MOST_KINDS} more kinds"))
+    return handles
 
 
-def _legend(names: tuple[str, ...], has_copies: bool, most: int = 16) -> list[Any]:
+def _legend(names: tuple[str, ...], has_copies: bool) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = []
-    for key, name in enumerate(names[:most]):
-        colour, hatch = _style(key)
-        handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=name))
-    if len(names) > most:
-        handles.append(Patch(alpha=0, label=f"and {len(names) - most} more"))
+    handles = kind_handles(names)
     if has_copies:
         handles.append(
             Patch(facecolor="#777777", hatch=COPY_HATCH, edgecolor="white", label="copy of a task")
@@ -294,7 +240,7 @@ def terminal(schedule: Schedule, width: int = 100, *, markup: bool = False) -> s
     names = schedule.problem.cluster.device_names
     margin = max(len(name) for name in names) + 1
     cells = max(width - margin - 7, 20)
-    lines = [_escape(_quality(schedule), markup)]
+    lines = [_escape(quality(schedule), markup)]
     canvas, marks = _canvas(schedule, cells)
     for device, name in enumerate(names):
         share = f" {100 * schedule.device_utilisation[device]:4.0f} %"
@@ -324,7 +270,7 @@ def _canvas(schedule: Schedule, cells: int) -> tuple[list[list[list[str]]], list
             load[d] += (high - low) * np.clip(np.minimum(edges + 1, x1) - np.maximum(edges, x0), 0, 1)
             continue
         is_copy = bool(schedule.copy[row] > 0)
-        symbol = "~" if is_copy else SYMBOLS[key % len(SYMBOLS)]
+        symbol = "~" if is_copy else symbol_of(key)
         text = _bar_text(schedule.placement(row).task, right - left, symbol)
         for lane in range(low, high):
             canvas[d][lane][left:right] = text if lane == low else [symbol] * (right - left)
@@ -333,6 +279,11 @@ def _canvas(schedule: Schedule, cells: int) -> tuple[list[list[list[str]]], list
         share = load[d] / schedule.problem.cluster.slots[d]
         canvas[d][0] = [".▁▂▃▄▅▆▇█"[int(np.ceil(8 * min(s, 1.0) - 1e-9))] for s in share.tolist()]
     return canvas, marks
+
+
+def symbol_of(key: int) -> str:
+    """How a kind is drawn in a terminal."""
+    return SYMBOLS[key] if key < len(SYMBOLS) else OTHER_SYMBOL
 
 
 def _bar_text(name: str, width: int, symbol: str) -> list[str]:
@@ -364,7 +315,7 @@ def _key(schedule: Schedule, width: int, markup: bool) -> list[str]:
     names, most = labels(schedule)[0], len(SYMBOLS)
     parts = [(SYMBOLS[k], k, f" {name}") for k, name in enumerate(names[:most])]
     if len(names) > most:
-        parts.append(("", -1, f"and {len(names) - most} more"))
+        parts.append((OTHER_SYMBOL, most, f" {len(names) - most} more"))
     if schedule.num_copies:
         parts.append(("~", -1, " copy of a task"))
     parts.append((".", -1, " idle"))
@@ -400,6 +351,6 @@ def _paint(text: Sequence[str], marks: Sequence[int], markup: bool) -> str:
     painted = []
     for low, high in zip([0, *cuts], [*cuts, len(marks)], strict=True):
         mark, piece = marks[low], _escape("".join(text[low:high]), markup)
-        colour = _style(mark if mark >= 0 else -2 - mark)[0] if mark != -1 else ""
-        painted.append(f"[black on {colour}]{piece}[/]" if colour else piece)
+        style = None if mark == -1 else kind_look(mark if mark >= 0 else -2 - mark)
+        painted.append(f"[{style.light_ink} on {style.light}]{piece}[/]" if style else piece)
     return "".join(painted)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.evaluation.figures.gantt import HATCHES, PALETTE, SYMBOLS, save
+from weft.evaluation.figures.gantt import SYMBOLS, kind_handles, save
 from weft.evaluation.figures.gantt import check_path as check_path
+from weft.evaluation.figures.looks import HATCHES, MOST_KINDS, KindLook, kind_look
 from weft.model.graph import Floats, Ints
 
 MOST_ROWS = 24
@@ -18,12 +19,7 @@ MOST_TASKS, MOST_WIDE, MOST_DEEP = 250, 40, 40
 """A graph within these is drawn task by task, a larger one as levels."""
 MOST_BANDS = 300
 """Rows of a picture of levels; of more levels, several share a row."""
-MOST_KINDS = len(PALETTE) * len(HATCHES)
 OTHER = "."
-REST = "#333333"
-"""Colour of the kinds beyond those that can be told apart."""
-DARK = ("#0072B2", REST)
-"""Colours on which white text has more contrast than black."""
 BOX = (0.4, 0.22)
 """Half the width and height of a task, where neighbours are 1 apart."""
 
@@ -116,39 +112,18 @@ def draw(layers: Layers, path: str | Path, *, title: str) -> None:
         _draw_tasks(axes, layers, inches=0.8 * size[0] / max(wide, 1))
     else:
         _draw_levels(axes, layers)
-    axes.set_title(title, loc="left", fontsize=10, parse_math=False)
+    axes.set_title(title, loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     handles = _legend(layers, is_small)
-    legend = figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     save(figure, path)
-
-
-def _style(kind: int) -> tuple[str, str]:
-    return PALETTE[kind % len(PALETTE)], HATCHES[kind // len(PALETTE) % len(HATCHES)]
 
 
 def _legend(layers: Layers, is_small: bool) -> list[Any]:
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
-    handles: list[Any] = []
-    for k, name in enumerate(layers.kinds[:MOST_KINDS]):
-        colour, hatch = _style(k)
-        handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=_plain(name)))
-    if len(layers.kinds) > MOST_KINDS:
-        handles.append(Patch(facecolor=REST, label=f"{len(layers.kinds) - MOST_KINDS} more kinds"))
-    return (
-        [*handles, Line2D([], [], color="black", linewidth=1.6, label="critical path")]
-        if is_small
-        else handles
-    )
-
-
-def _plain(name: str) -> str:
-    """The name as a legend takes it: one that begins with an underscore would be left out."""
-    return f" {name}" if name.startswith("_") else name
+    path = [Line2D([], [], color="black", linewidth=1.6, label="critical path")] if is_small else []
+    return [*kind_handles(layers.kinds), *path]
 
 
 def _draw_tasks(axes: Any, layers: Layers, inches: float) -> None:
@@ -165,30 +140,28 @@ def _draw_tasks(axes: Any, layers: Layers, inches: float) -> None:
     corners = places[:, None] + np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * BOX
     kind = np.minimum(layers.kind, MOST_KINDS)
     for k in np.unique(kind).tolist():
-        colour, hatch = _style(k) if k < MOST_KINDS else (REST, "")
-        boxes = PolyCollection(corners[kind == k], facecolor=colour, edgecolor="white", zorder=3)
-        boxes.set_hatch(hatch)
+        look = kind_look(k)
+        boxes = PolyCollection(corners[kind == k], facecolor=look.light, edgecolor="white", zorder=3)
+        boxes.set_hatch(HATCHES[look.hatch])
         axes.add_collection(boxes)
         for i in np.flatnonzero(kind == k).tolist():
-            _name(axes, layers.names[i], places[i], (colour, hatch), inches)
+            _name(axes, layers.names[i], places[i], look, inches)
     half = float(np.abs(places[:, 0]).max(initial=0.0)) + 0.6
     axes.set(xlim=(-half, half), ylim=(max(layers.depth, 1) - 0.5, -0.5), xticks=[], ylabel="level")
     axes.set_yticks(range(layers.depth), [str(k + 1) for k in range(layers.depth)], fontsize=8)
     axes.spines["bottom"].set_visible(False)
 
 
-def _name(axes: Any, name: str, place: Floats, style: tuple[str, str], inches: float) -> None:
+def _name(axes: Any, name: str, place: Floats, look: KindLook, inches: float) -> None:
     """The task's name in its box, without its middle where it is too long; none in a tiny box."""
     room = int(inches / 0.075)
     if room < 5:
         return
     if len(name) > room:
         name = f"{name[: room // 2]}…{name[-(room - room // 2 - 1) :]}"
-    box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.9} if style[1] else None
-    ink = "white" if style[0] in DARK and not style[1] else "black"
-    axes.text(
-        *place, name, ha="center", va="center", fontsize=7, color=ink, bbox=box, zorder=4, parse_math=False
-    )
+    box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.9} if look.hatch else None
+    ink = "black" if look.hatch else look.light_ink
+    axes.text(*place, name, ha="center", va="center", fontsize=7, color=ink, bbox=box, zorder=4)
 
 
 def positions(layers: Layers) -> Floats:
@@ -225,11 +198,10 @@ def _draw_levels(axes: Any, layers: Layers) -> None:
     kind = np.minimum(layers.kind, MOST_KINDS)
     for k in np.unique(kind).tolist():
         right = left + np.bincount(band[kind == k], minlength=rows) / per_band
-        colour, hatch = _style(k) if k < MOST_KINDS else (REST, "")
+        look = kind_look(k)
         sides = (np.append(side, side[-1]) for side in (left, right))
-        axes.fill_betweenx(
-            edges, *sides, step="post", facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0
-        )
+        style = {"facecolor": look.light, "hatch": HATCHES[look.hatch], "edgecolor": "white", "linewidth": 0}
+        axes.fill_betweenx(edges, *sides, step="post", **style)
         left = right
     axes.set(xlim=(0, left.max() * 1.02), ylim=(edges[-1], edges[0]), ylabel="level")
     axes.set_xlabel("tasks" if share == 1 else f"tasks per level, mean over {share} levels")

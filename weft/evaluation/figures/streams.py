@@ -10,7 +10,8 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.evaluation.figures.gantt import save
-from weft.evaluation.figures.sweeps import COLOURS, comparison_line
+from weft.evaluation.figures.looks import DASHES, SERIES, TONES, legend_name, series_look
+from weft.evaluation.figures.sweeps import comparison_line, label_points, place_of
 from weft.evaluation.statistics import mean_interval
 from weft.evaluation.sweep.adaptation import Adaptation, adaptations
 from weft.evaluation.sweep.claims import Table, shown_name
@@ -49,18 +50,16 @@ def _draw_relative(found: Evaluation, groups: tuple[Group, ...], path: Path) -> 
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4 * len(groups), 5.4), dpi=150, layout="constrained")
-    setting, table = found.setting, Table(found)
+    table = Table(found)
     for axes, group in zip(np.atleast_1d(figure.subplots(1, len(groups))), groups, strict=True):
         is_cut = False
-        for k, name in enumerate(found.schedulers):
-            is_cut |= _relative_line(axes, found, table, setting, name, k, group)
+        for name in found.schedulers:
+            is_cut |= _relative_line(axes, found, table, name, group)
         axes.axhline(0.0, color=_GREY, linewidth=1.0, linestyle="--")
         cut = f" (cut off at {HIGHEST:g} %)" if is_cut else ""
         axes.set_title(f"against {group.title}{cut}", fontsize=10)
         axes.set_ylabel("mean job time, difference (%), lower is better")
-        axes.set_xlabel(_setting_label(setting))
-        if not setting:
-            axes.set_xticks(range(len(found.cells)), [cell.label or "all" for cell in found.cells])
+        label_points(axes, found)
         _clean(axes)
     figure.suptitle(_samples(found), fontsize=10)
     handles, labels = axes.get_legend_handles_labels()
@@ -68,22 +67,14 @@ def _draw_relative(found: Evaluation, groups: tuple[Group, ...], path: Path) -> 
     return save(figure, path)
 
 
-def _relative_line(
-    axes: Any, found: Evaluation, table: Table, setting: str, name: str, k: int, group: Group
-) -> bool:
+def _relative_line(axes: Any, found: Evaluation, table: Table, name: str, group: Group) -> bool:
     """One scheduler with its intervals; returns whether some of it lies above the axis."""
     points = [point.comparison for point in table.points(name, group)]
-    spread = 0.02 * (k - (len(found.schedulers) - 1) / 2.0)
-    x = [_place(cell, setting, n, spread) for n, cell in enumerate(found.cells)]
-    is_cut = bool((comparison_line(axes, x, points, name, k, bool(setting)) > HIGHEST).any())
+    x = [place_of(found, n, name) for n in range(len(found.cells))]
+    is_cut = bool((comparison_line(axes, x, points, found, name) > HIGHEST).any())
     if is_cut:
         axes.set_ylim(top=HIGHEST)
     return is_cut
-
-
-def _place(cell: Cell, setting: str, n: int, spread: float) -> float:
-    value = cell.settings.get(setting)
-    return float(value) if isinstance(value, int | float) else n + 4.0 * spread
 
 
 def _draw_devices(found: Evaluation, path: Path) -> Path:
@@ -114,24 +105,30 @@ def _device_bars(axes: Any, found: Evaluation, cell: str, metric: str) -> None:
     width = 0.84 / len(names)
     devices: list[str] = []
     for k, name in enumerate(names):
+        look = series_look(found.look(name))
+        colour = SERIES[look.colour][0]
         rows = [row for row in found.rows if (row.cell, row.scheduler) == (cell, name)]
         per_seed = [json.loads(row.devices or "[]") for row in rows]
         devices = [one["device"] for one in per_seed[0]]
         shares = 100.0 * np.array([[one[metric] for one in seed] for seed in per_seed])  # (seeds, devices)
         axes.bar(
             np.arange(len(devices)) + (k - (len(names) - 1) / 2.0) * width, shares.mean(axis=0), 0.92 * width,
-            yerr=half_widths(shares) if len(shares) > 1 else None, color=COLOURS[k % len(COLOURS)],
-            hatch="//" if k >= len(COLOURS) else None, edgecolor="white", linewidth=0.4,
-            error_kw={"elinewidth": 0.8, "ecolor": _GREY}, label=shown_name(name),
+            yerr=half_widths(shares, 100.0) if len(shares) > 1 else None, facecolor=(colour, TONES[look.dash]),
+            edgecolor=colour, linewidth=0.8, error_kw={"elinewidth": 0.8, "ecolor": _GREY},
+            label=legend_name(shown_name(name)),
         )  # fmt: skip
     axes.set_xticks(range(len(devices)), devices)
     axes.set_ylim(0.0, 105.0)
 
 
-def half_widths(values: Floats) -> Floats:
-    """How far the 95 % interval of the mean over the first axis reaches below and above: (2, num_columns)."""
+def half_widths(values: Floats, most: float = np.inf, least: float = 0.0) -> Floats:
+    """How far the 95 % interval of the mean over the first axis reaches below and above: (2, num_columns).
+
+    It keeps within ``least`` and ``most``, beyond which no value lies.
+    """
     found = [mean_interval(column, confidence=CONFIDENCE) for column in values.T]
-    return np.array([[one.value - one.low for one in found], [one.high - one.value for one in found]])
+    ends = [(one.value - max(one.low, least), min(one.high, most) - one.value) for one in found]
+    return np.array(ends).T
 
 
 def _draw_adaptation(one: Adaptation, path: Path) -> Path:
@@ -160,8 +157,8 @@ def _time_panels(plain: Any, relative: Any, one: Adaptation) -> None:
         times = one.windowed(one.job_times[name])
         _band(plain, one.jobs, times, k, name)
         if k > 0:
-            _band(relative, one.jobs, 100.0 * (times / first - 1.0), k, name)
-    relative.axhline(0.0, color=COLOURS[0], linewidth=1.4)
+            _band(relative, one.jobs, 100.0 * (times / first - 1.0), k, name, least=-100.0)
+    relative.axhline(0.0, color=SERIES[0][0], linewidth=1.4)
     low, high = relative.get_ylim()
     relative.set_ylim(max(low, -HIGHEST), min(high, HIGHEST))
     plain.set_yscale("log")
@@ -185,10 +182,14 @@ def _probability_panel(axes: Any, one: Adaptation) -> None:
     for k, (name, estimates) in enumerate(one.estimates.items()):
         if one.is_drawn:
             axes.plot(
-                one.jobs, estimates[0][one.jobs], color=COLOURS[k], linewidth=1.2, label=f"{name}{where}"
+                one.jobs,
+                estimates[0][one.jobs],
+                linewidth=1.2,
+                label=legend_name(f"{name}{where}"),
+                **_line(k),
             )
         else:
-            _band(axes, one.jobs, estimates[:, one.jobs], k, name)
+            _band(axes, one.jobs, estimates[:, one.jobs], k, name, most=1.0)
     axes.set_ylim(-0.02, 1.02)
     axes.set_ylabel("probability and its estimate")
     axes.legend(frameon=False, fontsize=8, ncols=2)
@@ -201,24 +202,26 @@ def _error_panel(axes: Any, one: Adaptation) -> None:
     axes.set_ylabel("error of the estimate\n|estimate - probability|")
 
 
-def _band(axes: Any, jobs: Any, values: Floats, k: int, label: str) -> None:
-    """Mean over seeds (rows) with its interval."""
-    mean, colour = values.mean(axis=0), COLOURS[k % len(COLOURS)]
-    style = "-" if k < len(COLOURS) else "--"
-    axes.plot(jobs, mean, color=colour, linewidth=1.4, linestyle=style, label=label)
+def _line(k: int) -> dict[str, str]:
+    look = series_look(k)
+    return {"color": SERIES[look.colour][0], "linestyle": DASHES[look.dash]}
+
+
+def _band(axes: Any, jobs: Any, values: Floats, k: int, label: str, **bounds: float) -> None:
+    """Mean over seeds (rows) with its interval, which keeps within bounds."""
+    mean, style = values.mean(axis=0), _line(k)
+    axes.plot(jobs, mean, linewidth=1.4, label=legend_name(label), **style)
     if len(values) > 1:
-        below, above = half_widths(values)
-        axes.fill_between(jobs, mean - below, mean + above, color=colour, alpha=0.18, linewidth=0.0)
-
-
-def _setting_label(setting: str) -> str:
-    return setting or "setting"
+        below, above = half_widths(values, **bounds)
+        axes.fill_between(jobs, mean - below, mean + above, color=style["color"], alpha=0.18, linewidth=0.0)
 
 
 def _samples(found: Evaluation) -> str:
     num = len(found.units)
     seeds = f"{num} paired seeds" if num > 1 else "1 seed"
-    return f"{found.title}: {seeds}, {100 * CONFIDENCE:g} % intervals"
+    intervals = f", {100 * CONFIDENCE:g} % intervals" if num > 1 else ""
+    chosen = f", {', '.join(found.chosen)}" if found.chosen else ""
+    return f"{found.title}{chosen}: {seeds}{intervals}"
 
 
 def _some(cells: tuple[Cell, ...]) -> list[Cell]:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from weft.evaluation.figures.gantt import check_path, save
+from weft.evaluation.figures.looks import CUT, DASHES, MARKS, SERIES, legend_name, limits, series_look
 from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.claims import shown_name
 from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.metrics import metric as metric_of
 from weft.model.graph import Floats
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Okabe and Ito's palette: told apart with any colour vision."""
-MARKS = "osD^vPX*"
+MOST_TICKS = 12
+"""Points that are labelled; of more, some."""
 
 
 def draw(found: Evaluation, path: str | Path) -> None:
@@ -26,48 +27,83 @@ def draw(found: Evaluation, path: str | Path) -> None:
 
     figure = Figure(figsize=(8.5, 5.2), dpi=150, layout="constrained")
     axes = figure.subplots()
-    setting = found.setting
-    names = [name for name in found.schedulers if name != found.baseline]
-    for k, name in enumerate(names):
-        _line(axes, found, setting, name, k, len(names))
-    axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--", label=f"{found.baseline} (baseline)")
-    axes.set_ylabel(f"{found.metric} against {found.baseline} (%), lower is better")
+    base = shown_name(found.baseline)
+    for name in found.schedulers:
+        if name != found.baseline:
+            _line(axes, found, name)
+    cut = f"; {CUT}" if _limit(axes, found) else ""
+    axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--", label=f"{base} (baseline)")
+    axes.set_ylabel(f"{metric_of(found.metric).words} against {base} (%), lower is better")
+    chosen = f", {', '.join(found.chosen)}" if found.chosen else ""
+    interval = ", 95 % intervals" if len(found.units) > 1 else ""
     axes.set_title(
-        f"{found.title}: {len(found.units)} paired samples per point, 95 % intervals",
-        fontsize=10,
+        f"{found.title}{chosen}: {len(found.units)} paired samples per point{interval}{cut}", fontsize=10
     )
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel(setting or "scheduler")
-    if not setting:
-        axes.set_xticks([])
+    label_points(axes, found)
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     save(figure, path)
 
 
-def _line(axes: Any, found: Evaluation, setting: str, name: str, k: int, total: int) -> None:
-    """One scheduler: its mean ratio to the baseline in every cell, with the interval."""
-    points: list[tuple[float, Comparison]] = []
-    for n, cell in enumerate(found.cells):
-        if (cell.label, name) in found.against:
-            value = cell.settings.get(setting)
-            place = float(value) if isinstance(value, int | float) else n + k / (total + 1.0)
-            points.append((place, found.against[cell.label, name]))
-    if not points:
+def _limit(axes: Any, found: Evaluation) -> bool:
+    """Cut the axis where intervals would hide the values; returns whether it is."""
+    ends = [
+        end
+        for one in found.against.values()
+        for end in (one.low_percent, one.high_percent)
+        if np.isfinite(end)
+    ]
+    values = [one.percent for one in found.against.values() if np.isfinite(one.percent)]
+    low, high = limits([0.0, *values], ends)
+    if all(low <= end <= high for end in ends):
+        return False
+    room = 0.05 * (high - low)
+    axes.set_ylim(low - room, high + room)
+    return True
+
+
+def label_points(axes: Any, found: Evaluation) -> None:
+    """What the places of the x axis are: the values of one setting, or the labels of points that differ in several."""
+    axes.set_xlabel(", ".join(found.varied))
+    if found.setting:
         return
-    comparison_line(axes, [place for place, _ in points], [one for _, one in points], name, k, bool(setting))
+    every = -(-len(found.cells) // MOST_TICKS)
+    shown = list(enumerate(found.cells))[::every]
+    ticks = [cell.label.replace(",", "\n") for _, cell in shown] if found.varied else [""]
+    axes.set_xticks([n for n, _ in shown], ticks, fontsize=8 if len(shown) < 7 else 6)
+    axes.set_xlim(-0.5, len(found.cells) - 0.5)
+
+
+def place_of(found: Evaluation, n: int, name: str) -> float:
+    """Where a scheduler is drawn at point n: at its setting, else beside the others."""
+    if found.setting:
+        return float(str(found.cells[n].settings[found.setting]))
+    total = len(found.schedulers)
+    return n + 0.8 * ((found.schedulers.index(name) + 0.5) / total - 0.5)
+
+
+def _line(axes: Any, found: Evaluation, name: str) -> None:
+    """One scheduler: its mean ratio to the baseline in every cell, with the interval."""
+    points = [
+        (place_of(found, n, name), found.against[cell.label, name])
+        for n, cell in enumerate(found.cells)
+        if (cell.label, name) in found.against
+    ]
+    if points:
+        comparison_line(axes, [place for place, _ in points], [one for _, one in points], found, name)
 
 
 def comparison_line(
-    axes: Any, x: Sequence[float], found: Sequence[Comparison], name: str, k: int, is_joined: bool
+    axes: Any, x: Sequence[float], points: Sequence[Comparison], found: Evaluation, name: str
 ) -> Floats:
     """Comparisons of one scheduler with their intervals; returns the percentages."""
-    y = np.array([[one.percent, one.low_percent, one.high_percent] for one in found])  # (num_points, 3)
-    is_far = k >= len(COLOURS)
+    y = np.array([[one.percent, one.low_percent, one.high_percent] for one in points])  # (num_points, 3)
+    look, is_joined = series_look(found.look(name)), bool(found.setting)
     axes.errorbar(
-        x, y[:, 0], yerr=np.abs(y[:, 1:] - y[:, :1]).T, color=COLOURS[k % len(COLOURS)],
-        marker=MARKS[k % len(MARKS)], markersize=4.5, linewidth=1.4 if is_joined else 0.0,
-        linestyle="--" if is_far else "-", markerfacecolor="white" if is_far else None,
-        elinewidth=0.9, capsize=2.0, label=shown_name(name),
+        x, y[:, 0], yerr=np.abs(y[:, 1:] - y[:, :1]).T, color=SERIES[look.colour][0],
+        marker=MARKS[look.mark], markersize=4.5, linewidth=1.4 if is_joined else 0.0,
+        linestyle=DASHES[look.dash], markerfacecolor="white" if look.dash else None,
+        elinewidth=0.9, capsize=2.0, label=legend_name(shown_name(name)),
     )  # fmt: skip
     return y[:, 0]

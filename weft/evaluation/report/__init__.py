@@ -1,7 +1,13 @@
-"""Reports: sweeps, training runs and comparisons as one HTML file and a Markdown twin."""
+"""Reports: sweeps, training runs and comparisons, or one plan, as one HTML file and a Markdown twin."""
 
 from weft.evaluation.report.build import Options as Options
 from weft.evaluation.report.build import Sources as Sources
 from weft.evaluation.report.build import build as build
 from weft.evaluation.report.build import gather as gather
 from weft.evaluation.report.build import write as write
+from weft.evaluation.report.plan_page import PlanOptions as PlanOptions
+from weft.evaluation.report.plan_page import plan_report as plan_report
+from weft.evaluation.report.plan_questions import Questions as Questions
+from weft.evaluation.report.plan_source import Plan as Plan
+from weft.evaluation.report.plan_source import plan_of as plan_of
+from weft.evaluation.report.plan_source import read_plan as read_plan

@@ -101,9 +101,10 @@ class Gantt:
 
 @dataclass(frozen=True)
 class Code:
-    """Commands, word for word."""
+    """Commands or other text, word for word."""
 
     lines: tuple[str, ...]
+    language: str = "sh"
 
 
 Block = Text | Table | BigTable | Figure | Figures | Gantt | Code

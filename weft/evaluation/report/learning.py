@@ -120,8 +120,8 @@ def _series(name: str, runs: Sequence[TrainingRun], column: str, look: int) -> S
     x, y = np.array(kept), np.array([one.mean for one in found])
     if len(logged) < 2:
         return Series(name, x, y, look=look)
-    half = np.array([(one.high or one.mean) - one.mean for one in found])
-    return Series(name, x, y, y - half, y + half, look)
+    low, high = (np.array([getattr(one, end) for one in found], dtype=np.float64) for end in ("low", "high"))
+    return Series(name, x, y, low, high, look)
 
 
 def _figure(groups: Mapping[str, Sequence[TrainingRun]], column: str, axes: Axes, text: str) -> list[Block]:

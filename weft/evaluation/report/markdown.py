@@ -40,7 +40,11 @@ def _block(block: Block) -> str:
         case Table():
             return _table(block)
         case Code():
-            return "```sh\n" + "\n".join(line.replace("```", "'''") for line in block.lines) + "\n```"
+            return (
+                f"```{block.language}\n"
+                + "\n".join(line.replace("```", "'''") for line in block.lines)
+                + "\n```"
+            )
         case _:
             return ""
 

@@ -18,6 +18,7 @@ from importlib import resources
 import numpy as np
 import numpy.typing as npt
 
+from weft.evaluation.figures.looks import MOST_KINDS, SERIES, kind_look
 from weft.evaluation.report.blocks import (
     BigTable,
     Block,
@@ -33,6 +34,8 @@ from weft.evaluation.report.blocks import (
 )
 
 SCRIPTS = ("base.js", "panel.js", "gantt.js", "table.js")
+_MOST_COLUMNS = 7
+"""In a table of more columns, numbers are broken into lines."""
 _RUN = "weftGantt.all();"
 """What follows the data of a chart, so that it is drawn before the rest of the page is read."""
 
@@ -56,6 +59,17 @@ def render(report: Report) -> str:
     return _document(report.title, "\n".join(body))
 
 
+def style() -> str:
+    """The style sheet, with the colours of series in light and dark pages and in print."""
+    light, dark = ("".join(f"--c{k}:{pair[i]};" for k, pair in enumerate(SERIES)) for i in (0, 1))
+    rules = [
+        f"svg .c{k}{{stroke:var(--c{k})}}svg .mark.c{k},svg .fill.c{k},svg .band.c{k}{{fill:var(--c{k})}}"
+        for k in range(len(SERIES))
+    ]
+    themes = f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
+    return f"{themes}{''.join(rules)}{asset('report.css')}"
+
+
 def _document(title: str, body: str) -> str:
     code = "".join(f"<script>{asset(name)}</script>" for name in SCRIPTS)
     return (
@@ -63,7 +77,7 @@ def _document(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
-        f"<style>{asset('report.css')}</style>\n{code}\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<style>{style()}</style>\n{code}\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 
@@ -148,7 +162,8 @@ def _table(block: Table) -> str:
     )
     body = "".join(_row(block, r) for r in range(len(block.rows)))
     inner = f"{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="scroll"><table>{inner}</table></div>'
+    css = ' class="tight"' if len(block.headers) > _MOST_COLUMNS else ""
+    return f'<div class="scroll"><table{css}>{inner}</table></div>'
 
 
 def _row(block: Table, r: int) -> str:
@@ -188,6 +203,7 @@ def gantt_data(chart: Gantt) -> dict[str, object]:
     return {
         "unit": chart.unit,
         "kinds": list(chart.kinds),
+        "looks": [kind_look(k)._asdict() for k in range(min(len(chart.kinds), MOST_KINDS + 1))],
         "span": chart.span,
         "panels": [_panel(one) for one in chart.panels],
     }

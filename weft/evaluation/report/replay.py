@@ -77,7 +77,7 @@ def draw(
     plans = [_plan(problem, made, name) for name in schedulers]
     kinds = tuple(dict.fromkeys(kind for plan in plans for kind in labels(plan)[0]))
     panels = [
-        _plan_panel(swept.shown(name), plan, kinds) for name, plan in zip(schedulers, plans, strict=True)
+        plan_panel(swept.shown(name), plan, kinds) for name, plan in zip(schedulers, plans, strict=True)
     ]
     is_same = all(
         _has_trace(swept, cell, sample, name, trace_hash(plan))
@@ -107,7 +107,8 @@ def _plan(problem: Problem, made: Instance, scheduler: str) -> Schedule:
     return found
 
 
-def _plan_panel(title: str, plan: Schedule, kinds: tuple[str, ...]) -> Panel:
+def plan_panel(title: str, plan: Schedule, kinds: tuple[str, ...]) -> Panel:
+    """A plan for a chart whose kinds are these."""
     bars = pack(plan)
     own, label = labels(plan)
     place = np.array([kinds.index(name) for name in own], dtype=np.int64)

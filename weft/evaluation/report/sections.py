@@ -10,7 +10,7 @@ import numpy as np
 from weft.evaluation.report.blocks import BigTable, Block, Figure, Figures, Section, Table, Text
 from weft.evaluation.report.devices import DeviceUse, device_uses
 from weft.evaluation.report.seeds import in_words
-from weft.evaluation.report.svg import Axes, Series, bar_chart, interval_chart, legend_of, line_chart
+from weft.evaluation.report.svg import Axes, Dot, Series, bar_chart, interval_chart, legend_of, line_chart
 from weft.evaluation.report.words import quantity, words
 from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.config_form import Cell
@@ -25,6 +25,10 @@ MOST_LINES = 60
 _MINUS = "\N{MINUS SIGN}"
 _DOUBT = "\N{ALMOST EQUAL TO}"
 _TAIL = "p99_jct"
+_MOST_COLUMNS = 6
+"""A table of more schedulers than this and than points has a line for each of them."""
+_MOST_DRAWN = 8
+"""Points of a sweep of several settings that have a drawing."""
 _SMALL = (480.0, 240.0)
 _LOG_FROM = 20.0
 """A setting that spans this factor is drawn on an axis of factors."""
@@ -46,7 +50,7 @@ def results(swept: Evaluation) -> Section:
 def _joined(tables: Sequence[Block]) -> list[Block]:
     """Tables of one point, a line per scheduler, as one; others as they are."""
     lists = [table for table in tables if isinstance(table, Table) and table.headers[0] == "scheduler"]
-    if len(lists) < len(tables):
+    if len(lists) < len(tables) or any(len(table.headers) > 2 for table in lists):
         return list(tables)
     names = [row[0] for row in lists[0].rows]
     rows = tuple((name, *(table.rows[r][1] for table in lists)) for r, name in enumerate(names))
@@ -97,7 +101,7 @@ def _lines(
     for name in names:
         y, *ends = np.array([at(cell.label, name) for cell in swept.cells]).T
         low, high = ends or (None, None)
-        drawn.append(Series(swept.shown(name), _places(swept), y, low, high, swept.schedulers.index(name)))
+        drawn.append(Series(swept.shown(name), _places(swept), y, low, high, swept.look(name)))
     return drawn
 
 
@@ -130,17 +134,22 @@ def _dots(swept: Evaluation) -> list[Block]:
     """The same where no number is swept: one drawing per cell."""
     blocks: list[Block] = []
     base = swept.shown(swept.baseline)
-    for cell in swept.cells[:8]:
+    for cell in swept.cells[:_MOST_DRAWN]:
         rows = [
-            (swept.shown(name), *_triple(swept.against.get((cell.label, name))))
+            Dot(swept.shown(name), *_triple(swept.against.get((cell.label, name))), swept.look(name))
             for name in swept.schedulers
             if (cell.label, name) in swept.against
         ]
         if rows:
             title = f"{cell.label}: " if cell.label else ""
-            drawn = interval_chart(rows, f"{words(swept.metric)} against {base} (%)", f"{base} (baseline)")
+            label = f"{title}{words(swept.metric)} against {base} (%)"
+            drawn = interval_chart(rows, label, f"{base} (baseline)")
             text = f"{title}{words(swept.metric)} relative to {base} with 95 % intervals, lower is better."
             blocks.append(Figure(drawn, text, text))
+    if len(swept.cells) > _MOST_DRAWN:
+        blocks.append(
+            Text((f"Drawn are the first {_MOST_DRAWN} of {len(swept.cells)} points; the tables have all.",))
+        )
     return blocks
 
 
@@ -232,10 +241,26 @@ def _matrix(swept: Evaluation, lines: list[list[str]], caption: str, strong: lis
         turned = tuple((name, text) for name, text in zip(headers[1:], lines[0][1:], strict=True))
         marks = tuple((c - 1, 1) for _, c in strong)
         return Table(("scheduler", caption), turned, (1,), strong=marks)
+    if len(lines) < len(headers) - 1 > _MOST_COLUMNS:
+        return _turned(swept, headers, lines, caption, strong)
     if len(lines) > MOST_LINES:
         return BigTable(headers, tuple([line[k] for line in lines] for k in range(len(headers))), caption)
     rows = tuple(tuple(line) for line in lines)
     return Table(headers, rows, tuple(range(1, len(headers))), caption, tuple(strong))
+
+
+def _turned(
+    swept: Evaluation,
+    headers: Sequence[str],
+    lines: list[list[str]],
+    caption: str,
+    strong: list[tuple[int, int]],
+) -> Table:
+    """A line per scheduler and a column per point, where there are more of the former."""
+    points = tuple(f"{swept.setting}={line[0]}" if swept.setting else line[0] for line in lines)
+    rows = tuple((name, *(line[c] for line in lines)) for c, name in enumerate(headers[1:], 1))
+    marks = tuple((c - 1, r + 1) for r, c in strong)
+    return Table(("scheduler", *points), rows, tuple(range(1, len(points) + 1)), caption, marks)
 
 
 def _varied(swept: Evaluation) -> str:
@@ -293,13 +318,13 @@ def _small(swept: Evaluation, uses: Uses, names: list[str], shown: list[int], wh
         axes = _axes(swept, f"{names[d]} (%)", **size, y_range=(0.0, 104.0), has_legend=False)
         drawn.append(line_chart(series, axes))
     text = f"{_SAID[what]}, over {swept.setting}; one drawing per device, mean over samples."
-    legend = legend_of([swept.shown(name) for name in swept.schedulers])
+    legend = legend_of([(swept.shown(name), swept.look(name)) for name in swept.schedulers])
     return Figures(tuple(drawn), text, text, legend)
 
 
 def _use_bars(swept: Evaluation, uses: Uses, names: list[str], batched: list[int]) -> list[Block]:
     cell = swept.cells[len(swept.cells) // 2].label
-    shown = [swept.shown(name) for name in swept.schedulers]
+    shown = [(swept.shown(name), swept.look(name)) for name in swept.schedulers]
     blocks: list[Block] = []
     for what, devices in (("utilisation", list(range(len(names)))), ("batch_fill", batched)):
         groups = [

@@ -1,7 +1,7 @@
 """Small drawings as SVG text: lines with intervals, steps, dots with intervals, bars.
 
 The same numbers give the same bytes. Colours are classes ``c0`` to ``c7`` of the page, so that a
-drawing follows the reader's dark mode and printer; every series has a mark of its own as well.
+drawing follows the reader's dark mode and printer; marks and dashes are those of :mod:`looks`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
+import numpy as np
+
+from weft.evaluation.figures.looks import CUT, DASHES, MARKS, TONES, limits, series_look
 from weft.model.graph import Floats
 
 WIDTH, HEIGHT = 760.0, 340.0
-NUM_COLOURS = 8
 _LETTER = 6.6
 """Mean width of a letter at 12 px."""
 _DODGE = 3.0
@@ -31,7 +34,7 @@ class Series:
     low: Floats | None = None  # (num_points,)
     high: Floats | None = None  # (num_points,)
     look: int = 0
-    """Which colour and mark."""
+    """Which colour, mark and dashes: the number of the series."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,16 @@ class Axes:
     """Whether the x axis counts factors."""
     has_legend: bool = True
     x_format: Callable[[float], str] = lambda value: f"{value:g}"
+
+
+class Dot(NamedTuple):
+    """One value with its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    look: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,6 +110,8 @@ def line_chart(series: Sequence[Series], axes: Axes, *, is_step: bool = False, h
         is_dodged = has_marks and one.low is not None
         shift = _DODGE * (place - (len(series) - 1) / 2) if is_dodged else 0.0
         parts.append(_line(frame, one, shift, is_step, has_marks))
+    if any(not frame.y0 <= end <= frame.y1 for end in _ends(series)):
+        parts.append(_text(frame.right, frame.top + 8.0, CUT, "end", "note"))
     if not axes.has_legend:
         return _document(axes.width, axes.height, parts)
     names = [(one.name, one.look) for one in series]
@@ -104,27 +119,33 @@ def line_chart(series: Sequence[Series], axes: Axes, *, is_step: bool = False, h
     return _document(axes.width, axes.height + height, [*parts, legend])
 
 
-def legend_of(names: Sequence[str]) -> str:
-    """A drawing of the legend alone, for several charts together."""
-    drawn, height = _legend([(name, look) for look, name in enumerate(names)], WIDTH, 0.0, True, "")
+def legend_of(entries: Sequence[tuple[str, int]]) -> str:
+    """A drawing of the legend alone, names with their looks, for several charts together."""
+    drawn, height = _legend(entries, WIDTH, 0.0, True, "")
     return _document(WIDTH, height, [drawn])
 
 
 def _frame(series: Sequence[Series], axes: Axes) -> _Frame:
     xs = [float(x) for one in series for x in one.x]
-    ys = [float(y) for one in series for y in (*one.y, *_ends(one.low), *_ends(one.high))]
-    ys = [y for y in ys if math.isfinite(y)] + ([0.0] if axes.zero or axes.y_from_zero else [])
     xs = [math.log10(x) for x in xs] if axes.is_log else xs
     x0, x1 = _padded(min(xs, default=0.0), max(xs, default=1.0), 0.03 if axes.x_ticks else 0.0)
-    y0, y1 = axes.y_range or _padded(min(ys, default=0.0), max(ys, default=1.0), 0.06)
+    y0, y1 = axes.y_range or _padded(*_limits(series, axes), 0.06)
     if axes.y_from_zero:
         y0 = 0.0
     label = max(len(f"{tick:g}") for tick in ticks(y0, y1)) * _LETTER
     return _Frame(34.0 + label, axes.width - 14.0, 10.0, axes.height - 44.0, x0, x1, y0, y1, axes.is_log)
 
 
-def _ends(column: Floats | None) -> list[float]:
-    return [] if column is None else [float(v) for v in column]
+def _limits(series: Sequence[Series], axes: Axes) -> tuple[float, float]:
+    """The smallest and the largest number to be shown."""
+    values = [float(y) for one in series for y in one.y if math.isfinite(y)]
+    values += [0.0] if axes.zero or axes.y_from_zero else []
+    return limits(values, _ends(series)) if values else (0.0, 1.0)
+
+
+def _ends(series: Sequence[Series]) -> list[float]:
+    ends = [column for one in series for column in (one.low, one.high) if column is not None]
+    return [float(v) for column in ends for v in column if math.isfinite(v)]
 
 
 def _padded(low: float, high: float, share: float) -> tuple[float, float]:
@@ -163,7 +184,7 @@ def _line(frame: _Frame, one: Series, shift: float, is_step: bool, has_marks: bo
     ]
     if not points:
         return ""
-    parts = [f'<path class="line c{one.look % NUM_COLOURS}{_dash(one.look)}" d="{_path(points, is_step)}"/>']
+    parts = [f'<path class="line {_css(one.look)}" d="{_path(points, is_step)}"/>']
     if not has_marks and one.low is not None and one.high is not None:
         parts.insert(0, _band(frame, one, one.low, one.high))
     for x, y, k in points if has_marks else []:
@@ -172,16 +193,20 @@ def _line(frame: _Frame, one: Series, shift: float, is_step: bool, has_marks: bo
         if one.low is not None and one.high is not None and math.isfinite(one.low[k] + one.high[k]):
             low, high = float(one.low[k]), float(one.high[k])
             said += f" ({low:.5g} to {high:.5g})"
-            bar = _whisker(x, frame.y(low), frame.y(high), one.look)
+            bar = _whisker(x, frame, (low, high), one.look)
         parts.append(f"<g>{bar}{_mark(x, y, one.look)}<title>{escape(said)}</title></g>")
     return "".join(parts)
 
 
 def _band(frame: _Frame, one: Series, low: Floats, high: Floats) -> str:
     """The intervals of a line without marks, as an area."""
-    there = [(frame.x(float(x)), frame.y(float(y)), 0) for x, y in zip(one.x, low, strict=True)]
-    back = [(frame.x(float(x)), frame.y(float(y)), 0) for x, y in zip(one.x[::-1], high[::-1], strict=True)]
-    return f'<path class="band c{one.look % NUM_COLOURS}" d="{_path([*there, *back], False)}Z"/>'
+
+    def edge(ends: Floats) -> list[tuple[float, float, int]]:
+        pairs = zip(one.x.tolist(), np.clip(ends, frame.y0, frame.y1).tolist(), strict=True)
+        return [(frame.x(x), frame.y(y), 0) for x, y in pairs if math.isfinite(y)]
+
+    there, back = edge(low), edge(high)[::-1]
+    return f'<path class="band {_colour(one.look)}" d="{_path([*there, *back], False)}Z"/>'
 
 
 def _path(points: Sequence[tuple[float, float, int]], is_step: bool) -> str:
@@ -191,29 +216,60 @@ def _path(points: Sequence[tuple[float, float, int]], is_step: bool) -> str:
     return "".join(words)
 
 
-def _whisker(x: float, low: float, high: float, look: int) -> str:
-    caps = f"M{_f(x - 3)} {_f(low)}h6M{_f(x - 3)} {_f(high)}h6"
-    return f'<path class="bar c{look % NUM_COLOURS}" d="M{_f(x)} {_f(low)}V{_f(high)}{caps}"/>'
+def _whisker(x: float, frame: _Frame, ends: tuple[float, float], look: int) -> str:
+    """The bar of an interval, without a cap where it is cut."""
+    low, high = (frame.y(min(max(end, frame.y0), frame.y1)) for end in ends)
+    caps = "".join(f"M{_f(x - 3)} {_f(frame.y(end))}h6" for end in ends if frame.y0 <= end <= frame.y1)
+    return f'<path class="bar {_colour(look)}" d="M{_f(x)} {_f(low)}V{_f(high)}{caps}"/>'
 
 
 def _mark(x: float, y: float, look: int, size: float = 4.0) -> str:
-    """A shape per look, so that lines differ in print and without colour vision."""
-    css = f'class="mark c{look % NUM_COLOURS}"'
-    a, b = _f(size), _f(2 * size)
-    shapes = (
-        f'<circle {css} cx="{_f(x)}" cy="{_f(y)}" r="{a}"/>',
-        f'<path {css} d="M{_f(x - size)} {_f(y - size)}h{b}v{b}h-{b}z"/>',
-        f'<path {css} d="M{_f(x)} {_f(y - 1.3 * size)}l{_f(1.2 * size)} {b}h-{_f(2.4 * size)}z"/>',
-        f'<path {css} d="M{_f(x)} {_f(y - 1.3 * size)}l{_f(1.3 * size)} {_f(1.3 * size)}'
-        f'l-{_f(1.3 * size)} {_f(1.3 * size)}l-{_f(1.3 * size)} -{_f(1.3 * size)}z"/>',
-        f'<path {css} d="M{_f(x)} {_f(y + 1.3 * size)}l{_f(1.2 * size)} -{b}h-{_f(2.4 * size)}z"/>',
-        f'<circle class="mark hollow c{look % NUM_COLOURS}" cx="{_f(x)}" cy="{_f(y)}" r="{a}"/>',
-    )
-    return shapes[look % len(shapes)]
+    """A shape per look, so that lines differ in print and without colour vision; hollow where lines have dashes."""
+    own = series_look(look)
+    css = f'class="mark {"hollow " if own.dash else ""}{_colour(look)}"'
+    if MARKS[own.mark] == "o":
+        return f'<circle {css} cx="{_f(x)}" cy="{_f(y)}" r="{_f(size)}"/>'
+    corners = [(x + size * dx, y + size * dy) for dx, dy in _SHAPES[MARKS[own.mark]]]
+    return f'<path {css} d="M{"L".join(f"{_f(px)} {_f(py)}" for px, py in corners)}z"/>'
 
 
-def _dash(look: int) -> str:
-    return ("", " dash", " dots")[look // NUM_COLOURS % 3]
+def _turned(corners: Sequence[tuple[float, float]], angle: float) -> list[tuple[float, float]]:
+    cos, sin = math.cos(angle), math.sin(angle)
+    return [(cos * x - sin * y, sin * x + cos * y) for x, y in corners]
+
+
+_PLUS = [
+    (-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4), (1.2, 0.4), (0.4, 0.4),
+    (0.4, 1.2), (-0.4, 1.2), (-0.4, 0.4), (-1.2, 0.4), (-1.2, -0.4), (-0.4, -0.4),
+]  # fmt: skip
+_STAR = [
+    (r * math.sin(k * math.pi / 5), -r * math.cos(k * math.pi / 5))
+    for k in range(10)
+    for r in ((1.5, 0.6)[k % 2],)
+]
+_SHAPES: dict[str, Sequence[tuple[float, float]]] = {
+    "s": [(-1, -1), (1, -1), (1, 1), (-1, 1)],
+    "D": [(0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)],
+    "^": [(0, -1.3), (1.2, 0.7), (-1.2, 0.7)],
+    "v": [(0, 1.3), (1.2, -0.7), (-1.2, -0.7)],
+    "P": _PLUS,
+    "X": _turned(_PLUS, math.pi / 4),
+    "*": _STAR,
+}
+"""Corners of the marks, in units of their size."""
+_DASH_CLASSES = dict(zip(DASHES, ("", " dash", " dots", " dashdot"), strict=True))
+
+
+def _colour(look: int) -> str:
+    return f"c{series_look(look).colour}"
+
+
+def _css(look: int) -> str:
+    return f"{_colour(look)}{_DASH_CLASSES[DASHES[series_look(look).dash]]}"
+
+
+def _fill(look: int) -> str:
+    return f'class="fill {_colour(look)}" fill-opacity="{TONES[series_look(look).dash]:g}"'
 
 
 def _legend(
@@ -221,7 +277,7 @@ def _legend(
 ) -> tuple[str, float]:
     """Names with line and mark, in as many rows as they need; and the height of it."""
     parts, x, y = [], 20.0, top + 16.0
-    looks = [f"line c{look % NUM_COLOURS}{_dash(look)}" for _, look in entries]
+    looks = [f"line {_css(look)}" for _, look in entries]
     marks = [_mark(0.0, 0.0, look) if has_marks else "" for _, look in entries]
     names = [name for name, _ in entries]
     if zero:
@@ -237,11 +293,11 @@ def _legend(
     return "".join(parts), y + 8.0 - top if names else 0.0
 
 
-def interval_chart(rows: Sequence[tuple[str, float, float, float]], x_label: str, zero: str) -> str:
+def interval_chart(rows: Sequence[Dot], x_label: str, zero: str) -> str:
     """One line per name: a value with its interval on a horizontal axis, a dashed line at 0."""
-    left = 30.0 + _LETTER * max(len(name) for name, *_ in rows)
+    left = 30.0 + _LETTER * max(len(one.name) for one in rows)
     height = 26.0 * len(rows) + 66.0
-    ends = [v for _, *values in rows for v in values if math.isfinite(v)] + [0.0]
+    ends = [v for one in rows for v in (one.value, one.low, one.high) if math.isfinite(v)] + [0.0]
     x0, x1 = _padded(min(ends), max(ends), 0.05)
     frame = _Frame(left, WIDTH - 20.0, 24.0, height - 42.0, x0, x1, 0.0, 1.0)
     parts = []
@@ -253,19 +309,22 @@ def interval_chart(rows: Sequence[tuple[str, float, float, float]], x_label: str
     parts.append(f'<path class="zero" d="M{_f(at_zero)} {_f(frame.top)}V{_f(frame.bottom)}"/>')
     parts.append(_text(at_zero, 16, zero, "middle", "note"))
     parts.append(_text((frame.left + frame.right) / 2, height - 6, x_label, "middle", "label"))
-    for k, (name, value, low, high) in enumerate(rows):
+    for k, (name, value, low, high, look) in enumerate(rows):
         y = frame.top + 13.0 + 26.0 * k
         parts.append(_text(left - 10, y + 4, name, "end"))
         said = f"{name}: {value:.4g} ({low:.4g} to {high:.4g})"
-        span = f'<path class="bar c{k % NUM_COLOURS}" d="M{_f(frame.x(low))} {_f(y)}H{_f(frame.x(high))}"/>'
-        parts.append(f"<g>{span}{_mark(frame.x(value), y, k)}<title>{escape(said)}</title></g>")
+        span = f'<path class="bar {_colour(look)}" d="M{_f(frame.x(low))} {_f(y)}H{_f(frame.x(high))}"/>'
+        parts.append(f"<g>{span}{_mark(frame.x(value), y, look)}<title>{escape(said)}</title></g>")
     return _document(WIDTH, height, parts)
 
 
 def bar_chart(
-    groups: Sequence[tuple[str, Sequence[float]]], names: Sequence[str], x_label: str, most: float = 1.0
+    groups: Sequence[tuple[str, Sequence[float]]],
+    names: Sequence[tuple[str, int]],
+    x_label: str,
+    most: float = 1.0,
 ) -> str:
-    """Horizontal bars in groups, one bar per name, from 0 to ``most``."""
+    """Horizontal bars in groups, one bar per name with its look, from 0 to ``most``."""
     left = 20.0 + _LETTER * max(len(label) for label, _ in groups)
     step = 14.0 * len(names) + 12.0
     height = step * len(groups) + 52.0
@@ -280,9 +339,10 @@ def bar_chart(
         parts.append(_text(left - 10, top + 7.0 * len(names) + 4, label, "end"))
         for k, value in enumerate(values):
             y, end = top + 14.0 * k, frame.x(value)
-            said = escape(f"{names[k]}, {label}: {100 * value:.1f} %")
+            name, look = names[k]
+            said = escape(f"{name}, {label}: {100 * value:.1f} %")
             box = f'x="{_f(left)}" y="{_f(y)}" width="{_f(end - left)}" height="11"'
-            parts.append(f'<rect class="fill c{k % NUM_COLOURS}" {box}><title>{said}</title></rect>')
+            parts.append(f"<rect {_fill(look)} {box}><title>{said}</title></rect>")
             parts.append(_text(end + 4, y + 9.5, f"{100 * value:.0f} %", "start", "note"))
     parts.append(_text((frame.left + frame.right) / 2, height - 8, x_label, "middle", "label"))
     axes = Axes("", "", height=height)
@@ -290,13 +350,13 @@ def bar_chart(
     return _document(WIDTH, height + more, [*parts, legend])
 
 
-def _bar_legend(names: Sequence[str], axes: Axes) -> tuple[str, float]:
+def _bar_legend(names: Sequence[tuple[str, int]], axes: Axes) -> tuple[str, float]:
     parts, x, y = [], 20.0, axes.height + 14.0
-    for k, name in enumerate(names):
+    for name, look in names:
         need = 24.0 + len(name) * _LETTER + 14.0
         if x > 20.0 and x + need > axes.width:
             x, y = 20.0, y + 20.0
-        box = f'<rect class="fill c{k % NUM_COLOURS}" x="{_f(x)}" y="{_f(y - 10)}" width="14" height="11"/>'
+        box = f'<rect {_fill(look)} x="{_f(x)}" y="{_f(y - 10)}" width="14" height="11"/>'
         parts.append(box + _text(x + 20, y, name, "start"))
         x += need
     return "".join(parts), y + 8.0 - axes.height

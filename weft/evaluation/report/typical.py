@@ -27,7 +27,7 @@ def profiles(swept: Evaluation) -> Section | None:
 def _drawn(swept: Evaluation) -> Figure:
     found = _profile(np.stack([swept.pooled(name) for name in swept.schedulers], axis=1))
     series = [
-        Series(swept.shown(name), 100.0 * (found.taus - 1.0), 100.0 * found.shares[k], look=k)
+        Series(swept.shown(name), 100.0 * (found.taus - 1.0), 100.0 * found.shares[k], look=swept.look(name))
         for k, name in enumerate(swept.schedulers)
     ]
     axes = Axes("within this many % of the best", "share of samples (%)", y_range=(0.0, 104.0))

@@ -67,11 +67,17 @@ class Claim:
         if len(self.points) == 1:
             return f"{overall}{self.note}"
         percents = [point.comparison.percent for point in self.points]
-        better, worse = self.num_better, sum(p.comparison.verdict == "worse" for p in self.points)
-        return (
-            f"{overall}; {_signed(min(percents))} to {_signed(max(percents))} % over {self.setting}, "
-            f"better at {better} and worse at {worse} of {len(self.points)}{self.note}"
-        )
+        span = f"{_signed(min(percents))} to {_signed(max(percents))} % over {self.setting}"
+        return f"{overall}; {span}, {self._at_points}{self.note}"
+
+    @property
+    def _at_points(self) -> str:
+        """At how many points the scheduler is better and worse, or how many seeds it takes to tell."""
+        few = [one.comparison for one in self.points if one.comparison.verdict == "too few samples"]
+        if few:
+            return f"at each point {few[0].too_few('seed')}"
+        worse = sum(point.comparison.verdict == "worse" for point in self.points)
+        return f"better at {self.num_better} and worse at {worse} of {len(self.points)}"
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form."""

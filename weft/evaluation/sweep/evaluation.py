@@ -177,6 +177,11 @@ class Evaluation:
                 return _tail(scheduler, parts)
         return scheduler
 
+    def look(self, scheduler: str) -> int:
+        """Which look it has in every figure and report of these rows: its place among those asked for."""
+        names = self.schedulers if self.asked is None else self.asked.schedulers
+        return names.index(self.runs_of(scheduler)[0])
+
     def runs_of(self, scheduler: str) -> tuple[str, ...]:
         """The training runs a scheduler stands for, or itself."""
         return self.runs.get(scheduler, (scheduler,))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.io.runs import GROUPS, VALIDATED
+
 TIME = "time"
 """The unit of figures that are in the time unit of the problems."""
 
@@ -45,6 +47,8 @@ METRICS = {
         Metric("batch_fill", "batch fill", lower_is_better=None, most=1.0),
         Metric("expired", "expired jobs", is_count=True),
         Metric("best_known", "best known makespan", TIME, None),
+        *(Metric(name, f"makespan above the bound, {said}", "%") for name, said in VALIDATED.items()),
+        *(Metric(f"{name}_percent", f"job time against the {name}", "%", least=-100.0) for name in GROUPS),
     )
 }
 

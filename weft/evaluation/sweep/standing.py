@@ -44,8 +44,13 @@ class Price:
     """Means there."""
     percent: float | None
     """How far above the rival: geometric mean of the ratio, of counts the ratio of means; None above no count."""
-    is_certain: bool
-    """Whether the paired tests say so."""
+    verdict: str
+    """Of the paired tests, corrected for all points and rivals; "worse" is certain, else it is by means."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the paired tests say so."""
+        return self.verdict == "worse"
 
 
 def standing(found: Evaluation) -> Standing:
@@ -97,11 +102,11 @@ def _behind(found: Evaluation, name: str, metric: Metric) -> Iterator[Price]:
         made = holm_family([_compared(found, metric, cell, (name, rival)) for cell, rival in places])
     for (cell, rival), one in zip(places, made, strict=True):
         own, other = (float(found.values(metric.name, cell, who).mean()) for who in (name, rival))
-        is_certain = one is not None and one.verdict == "worse"
-        if is_certain or own > other:
+        verdict = "too few samples" if one is None else one.verdict
+        if verdict == "worse" or own > other:
             by_means = 100.0 * (own / other - 1.0) if other else None
             percent = by_means if one is None or metric.is_count else one.percent
-            yield Price(metric.name, 1, cell, rival, own, other, percent, is_certain)
+            yield Price(metric.name, 1, cell, rival, own, other, percent, verdict)
 
 
 def _compared(found: Evaluation, metric: Metric, cell: str, names: tuple[str, str]) -> Comparison:
@@ -150,16 +155,18 @@ def what_it_costs(found: Evaluation, winner: str) -> str:
     paid = prices(found, winner)
     if not paid:
         figures = " and ".join(f"the {one.words}" for one in metrics)
-        return f"In {figures} nobody is ahead of {name} for certain."
-    certain, perhaps = (
-        "; ".join(_price_in_words(found, one) for one in paid if one.is_certain is wanted)
-        for wanted in (True, False)
-    )
-    said = [f"What it costs: {name} is behind in {certain}."] if certain else []
-    may = "It may also" if certain else f"What it costs: {name} may"
-    return " ".join(
-        [*said, f"{may} be behind in {perhaps}, but that cannot be told from chance."] if perhaps else said
-    )
+        return f"in {figures} nobody is ahead of {name} for certain."
+    certain = "; ".join(_price_in_words(found, one) for one in paid if one.is_certain)
+    perhaps = "; ".join(_price_in_words(found, one) for one in paid if not one.is_certain)
+    said = [f"what it costs: {name} is behind in {certain}."] if certain else []
+    if perhaps:
+        is_few = any(one.verdict == "too few samples" for one in paid)
+        why = (
+            f"the {noun_of(found)}s are too few to test that" if is_few else "that cannot be told from chance"
+        )
+        may = "It may also" if certain else f"what it costs: {name} may"
+        said.append(f"{may} be behind in {perhaps}, but {why}.")
+    return " ".join(said)
 
 
 def _price_in_words(found: Evaluation, price: Price) -> str:

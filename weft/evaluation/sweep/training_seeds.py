@@ -99,4 +99,4 @@ def _spread(percents: Floats) -> Spread:
     if min(percents.shape) < 2:
         return Spread.of(percents.mean(axis=1))
     found = crossed_interval(percents, np.zeros((1, percents.shape[1])))
-    return Spread(found.value, found.low, found.high)
+    return Spread.within(found)

@@ -43,9 +43,6 @@ MOST_ORDERED = 60
 Progress = Callable[[float, float, float], None]
 """Called with seconds since the start, makespan and bound whenever a better schedule is found."""
 
-Meanwhile = Callable[[Callable[[], bool]], bool]
-"""Work to do while the solver runs: given whether the solver is done, says whether it may stop."""
-
 
 def load_solver() -> ModuleType:
     """The module of CP-SAT, or one line that says why there is none."""
@@ -103,7 +100,6 @@ class Program:
         self.before: dict[tuple[int, int], cp_model.IntVar] = {}  # (task, task) -> literal
         self.hinted: Answer | None = None
         self.callback: cp_model.CpSolverSolutionCallback | None = None
-        self.meanwhile: Meanwhile | None = None
         self.spent = Spent(0.0, 0.0, False)
         self.is_cut = False
         """Whether the wall clock ended the last search: it was undecided, with deterministic time left.
@@ -329,10 +325,7 @@ class Program:
         solver.parameters.catch_sigint_signal = False
         with ThreadPoolExecutor(1) as pool:
             running = pool.submit(solver.solve, self.model, self.callback)
-            beside, self.meanwhile = self.meanwhile, None
             try:
-                if beside is not None and beside(running.done):
-                    solver.stop_search()
                 while wait([running], timeout=0.1).not_done:
                     if is_stopped():
                         solver.stop_search()

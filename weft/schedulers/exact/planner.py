@@ -17,7 +17,7 @@ from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.schedulers.base import Limit, Planner, refuse_unplannable
-from weft.schedulers.exact.cpsat import Meanwhile, Program, Progress, load_solver, refuse_solver
+from weft.schedulers.exact.cpsat import Program, Progress, load_solver, refuse_solver
 from weft.schedulers.exact.ticks import Answer, TickProblem, decode, make_pools
 from weft.schedulers.planners.first_plans import cheap_plans
 from weft.sim.arrays import Arrays, compile_problem
@@ -51,8 +51,6 @@ class Exact:
     workers: int = 2
     """Threads under a budget."""
     on_progress: Progress | None = None
-    meanwhile: Meanwhile | None = None
-    """Work for this thread while the solver's threads search."""
     note: str = field(default="", init=False)
     """What was proven by the last call of ``plan``."""
     is_proven: bool = field(default=False, init=False)
@@ -89,7 +87,6 @@ class Exact:
         ticked = TickProblem(problem, start, self.deadlines)
         program = Program(ticked)
         program.hint(start)
-        program.meanwhile = self.meanwhile
         answer = program.solve(self._parameters(seed, limit), self.on_progress)
         self.is_cut = limit.is_repeatable and program.is_cut
         return self._conclude(ticked, start, answer)

@@ -31,8 +31,10 @@ SMALL = 40
 """Up to this many tasks with transfers CP-SAT gets most of an effort: it is likely to prove the optimum."""
 SHORT_EFFORT = 0.1
 """What it gets of an effort beyond: enough for a bound and some better plans, a second or two."""
-SEARCH_SHARE, SEARCH_TASKS = 0.1, 300
-"""What local search gets of a budget alone, before it goes on beside CP-SAT, up to this many tasks; more beyond."""
+SEARCH_SHARE, SEARCH_TASKS = 0.05, 300
+"""What local search gets of a budget before CP-SAT does, up to this many tasks; more beyond."""
+EXACT_SHARE, POLISH = 0.85, "search of the best"
+"""What CP-SAT gets of the rest; local search from the best plan without copies has the end."""
 EXACT_OPERATIONS = 1000
 """Largest job shop, or problem without transfers, for which CP-SAT gets a share."""
 PAIR_SECONDS = 2e-4
@@ -71,6 +73,8 @@ class Auto:
         self.note = ""
         self.is_cut = False
         """Whether the wall clock ended a member that an effort was to end."""
+        self.is_proven = False
+        """Whether CP-SAT proved that no plan without copies is shorter."""
         self.pace = 0.0
         """Seconds by which a search may stop late: it ends with the schedule at hand, and decodes the best."""
 
@@ -79,7 +83,8 @@ class Auto:
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
         """Cheap plans, then search, then proof; stops early when the bound is met."""
-        limit, self.is_cut = limit or Limit(effort=DEFAULT_EFFORT), False
+        limit = limit or Limit(effort=DEFAULT_EFFORT)
+        self.is_cut = self.is_proven = False
         if limit.is_repeatable and limit.effort is None:
             limit = replace(limit, effort=DEFAULT_EFFORT)
         best, plain = self._cheap(problem, seed, limit)
@@ -91,7 +96,8 @@ class Auto:
             best, plain = _better(best, plain, found)
             tried.append(found.member)
         for member, share in self._improvers(problem, limit):
-            if _is_met(best.schedule) or limit.left() <= 0 or (limit.is_repeatable and not effort):
+            is_over = limit.left() <= 0 or (limit.is_repeatable and not effort)
+            if _is_met(best.schedule) or self.is_proven or is_over:
                 break
             part = _part(limit, effort, share, self.pace)
             effort -= part.effort or 0
@@ -112,25 +118,16 @@ class Auto:
             return Found(member, Tabu().plan(problem, seed=seed, limit=limit))
         if member == "exact":
             return self._proven(problem, plain, seed, limit)
-        search = Search(plain.schedule if is_learned else None)
+        if member == POLISH:
+            search = Search(plain.schedule, is_alone=True)
+        else:
+            search = Search(plain.schedule if is_learned else None)
         return Found(member, search.plan(problem, seed=seed, limit=limit))
 
     def _proven(self, problem: Problem, plain: Found, seed: int, limit: Limit) -> Found:
-        """CP-SAT; under a budget local search goes on beside it, and the better plan of the two counts."""
         exact = Exact(start=plain.schedule, deadlines=False)
-        beside: list[Schedule] = []
-
-        def search(is_over: Callable[[], bool]) -> bool:
-            left = Limit(budget=max(1e-3, limit.left() - self.pace), is_over=is_over)
-            beside.append(Search(plain.schedule).plan(problem, seed=seed + 1, limit=left))
-            return _is_met(beside[0])
-
-        if not limit.is_repeatable and Tabu().supports(problem) is not None:
-            exact.meanwhile = search
         plan = exact.plan(problem, seed=seed, limit=limit)
-        self.is_cut = exact.is_cut
-        if beside and beside[0].makespan < plan.makespan:
-            return Found("search", replace(beside[0], lower_bounds=plan.lower_bounds))
+        self.is_cut, self.is_proven = exact.is_cut, exact.is_proven
         return Found("exact", plan)
 
     def _drawn(self, problem: Problem, seed: int, limit: Limit, best: Found) -> Iterator[Found]:
@@ -194,7 +191,11 @@ class Auto:
                 return [("tabu", 1.0)]
             return [("tabu", 0.4 if problem.num_tasks <= SMALL_SHOP else 0.85), ("exact", 1.0)]
         share = self._search_share(problem, limit) if can_prove else 1.0
-        return [("search", share), ("exact", 1.0)] if share < 1.0 else [("search", 1.0)]
+        if share == 1.0:
+            return [("search", 1.0)]
+        if limit.is_repeatable:
+            return [("search", share), ("exact", 1.0)]
+        return [("search", share), ("exact", EXACT_SHARE), (POLISH, 1.0)]
 
     def _search_share(self, problem: Problem, limit: Limit) -> float:
         """What local search gets where CP-SAT gets the rest; 1: CP-SAT gets nothing."""

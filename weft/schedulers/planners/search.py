@@ -57,12 +57,16 @@ class Meter:
 
 
 class Search:
-    """Local search from the best of the cheap planners, and from ``start`` where one is given."""
+    """Local search from the best of the cheap planners, and from ``start`` where one is given.
+
+    ``is_alone``: where devices are chosen, from ``start`` and nothing else, without copies.
+    """
 
     name = "search"
 
-    def __init__(self, start: Schedule | None = None) -> None:
+    def __init__(self, start: Schedule | None = None, *, is_alone: bool = False) -> None:
         self.start = start
+        self.is_alone = is_alone
         self.note = ""
 
     def supports(self, problem: Problem) -> str | None:
@@ -79,7 +83,7 @@ class Search:
         notes = []
         for kind, share in _searches(decoder, limit.is_repeatable):
             meter = Meter(_part(limit, share), DEFAULT_EFFORT)
-            searcher = kind(problem, decoder, meter, seed, floor * (1 + 1e-12), self.start)
+            searcher = kind(problem, decoder, meter, seed, floor * (1 + 1e-12), self.start, self.is_alone)
             found = searcher.run()
             notes.append(searcher.note)
             best = found if best is None or found.makespan < best.makespan else best
@@ -119,6 +123,7 @@ class _Searcher:
     seed: int
     floor: float
     start: Schedule | None
+    is_alone: bool
     note: str = ""
 
 
@@ -195,7 +200,7 @@ class _DeviceSearch(_Searcher):
 
     def run(self) -> Schedule:
         a = self.decoder.a
-        copies = self.problem.objective.copies and self.decoder.by_finish
+        copies = self.problem.objective.copies and self.decoder.by_finish and not self.is_alone
         timeline = new_timeline(a, len(a.release) if copies else 0)
         starts = sorted(self._starts(a, timeline, copies))
         self.note = f"best start {starts[0].name} {starts[0].value:.6g}"
@@ -230,7 +235,8 @@ class _DeviceSearch(_Searcher):
             priority, forced = list_of(self.start)
             copied = bool(self.start.num_copies)
             starts.insert(0, _Start(np.inf, "given", priority, forced, NO_BIAS, copied))
-        is_time_left = self.meter.limit.left() > 0
+            starts = starts[:1] if self.is_alone else starts
+        is_time_left = self.meter.limit.left() > 0 and not self.is_alone
         if is_time_left and len(rank) * len(a.device_class) <= LOOKAHEAD_LIMIT:
             plan = Lookahead().plan(self.problem)
             priority, forced = list_of(plan)

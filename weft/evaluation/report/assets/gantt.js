@@ -1,6 +1,7 @@
 /* A Gantt chart on canvas: several schedules below one another on one aligned time axis.
 
-   weftGantt(host, data) draws into an element. data = {unit, kinds, span: [t0, t1] or null, panels: [{title, lanes, busy,
+   weftGantt(host, data) draws into an element. data = {unit, kinds, looks: [{light, light_ink, dark, dark_ink,
+   hatch}] (kinds beyond the last share it), span: [t0, t1] or null, panels: [{title, lanes, busy,
    bound, names, counts, and columns as base64: low, high (f32), start, finish (f64), kind (u16), copy
    (u8), size (u32)}]}. Bars come by lane and start, counts says how many each lane has; an empty column
    stands for whole lanes, no copies, batches of one. Texts are only ever set as text. */
@@ -18,6 +19,7 @@
       this.host = host;
       this.unit = data.unit;
       this.kinds = data.kinds;
+      this.looks = data.looks;
       this.cursor = null;
       this.chosenPanel = null;
       this.chosenBar = -1;
@@ -71,17 +73,16 @@
 
     legend() {
       const list = make("ul", this.host, "gantt-legend");
-      const many = LIGHT.kinds.length;
-      this.swatches = this.kinds.slice(0, 24).map((name, k) => {
+      const rest = this.kinds.length > this.looks.length ? this.looks.length - 1 : this.kinds.length;
+      this.swatches = this.looks.map((look, k) => {
         const item = make("li", list);
-        const box = make("i", item, k >= many ? "hatched" : "");
-        make("span", item, "", name);
-        return { box: box, kind: k };
+        const box = make("i", item, "hatch-" + look.hatch);
+        make("span", item, "", k < rest ? this.kinds[k] : this.kinds.length - rest + " more kinds");
+        return { box: box, look: look };
       });
-      if (this.kinds.length > 24) make("li", list, "", "and " + (this.kinds.length - 24) + " more");
       if (this.panels.some((p) => p.copy.some((c) => c))) {
         const item = make("li", list);
-        make("i", item, "hatched grey");
+        make("i", item, "copied grey");
         make("span", item, "", "copy of a task");
       }
       if (this.panels.some((p) => p.bound !== null)) {
@@ -91,6 +92,8 @@
       }
       make("li", list, "", "right: share of the time the device is busy");
     }
+
+    lookOf(kind) { return this.looks[Math.min(kind, this.looks.length - 1)]; }
 
     later() {
       if (this.isWaiting) return;
@@ -106,7 +109,7 @@
       for (const p of this.panels) for (const name of p.lanes) widest = Math.max(widest, name.length);
       this.left = Math.min(16 + widest * 6.8, width / 3);
       this.right = width - RIGHT;
-      for (const s of this.swatches) s.box.style.backgroundColor = theme.kinds[s.kind % theme.kinds.length];
+      for (const s of this.swatches) s.box.style.backgroundColor = s.look[theme.fill];
       for (const panel of this.panels) panel.draw(theme, dpr, width, this.left, this.view, this.cursor);
       if (this.drawsDone++ === 0) {
         performance.mark("weft-gantt-drawn");

@@ -5,13 +5,12 @@
   const { decode, make } = window.weft;
   const LIGHT = {
     back: "#ffffff", lane: "#f0f1f3", ink: "#1b1f24", soft: "#5d6670", grid: "#d5d9de", select: "#000000",
-    kinds: ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#8c8c8c"],
+    fill: "light", label: "light_ink",
   };
   const DARK = {
     back: "#14171b", lane: "#1f242a", ink: "#e8eaed", soft: "#a3abb5", grid: "#363d46", select: "#ffffff",
-    kinds: ["#56b4e9", "#e69f00", "#14b88a", "#f0e442", "#3d8fd1", "#ec7a35", "#d48db6", "#9a9a9a"],
+    fill: "dark", label: "dark_ink",
   };
-  const WHITE_TEXT = [2, 4, 5];
   const AXIS = 26, RIGHT = 46, FONT = "12px system-ui, sans-serif";
 
   function ticks(low, high, most) {
@@ -123,8 +122,8 @@
     }
 
     drawBars(ctx, theme, lane, left, scale, view) {
-      const h = this.laneHeight - 2, top = lane * this.laneHeight + 1, many = theme.kinds.length;
-      let lastPixel = -1, lastLow = -1, colour = -1;
+      const h = this.laneHeight - 2, top = lane * this.laneHeight + 1;
+      let lastPixel = -1, lastLow = -1, kind = -1, look = null;
       for (let i = this.search(lane, view.t0 - this.longest[lane]); i < this.first[lane + 1]; i++) {
         if (this.start[i] > view.t1) break;
         const x = left + (this.start[i] - view.t0) * scale;
@@ -136,19 +135,17 @@
           lastPixel = pixel;
           lastLow = this.low[i];
         }
-        if (colour !== this.kind[i]) {
-          colour = this.kind[i];
-          ctx.fillStyle = theme.kinds[colour % many];
+        if (kind !== this.kind[i]) {
+          kind = this.kind[i];
+          look = this.chart.lookOf(kind);
+          ctx.fillStyle = look[theme.fill];
         }
         const y = top + this.low[i] * h, high = Math.max((this.high[i] - this.low[i]) * h - 0.5, 0.5);
         ctx.fillRect(x, y, w > 3 ? w - 0.7 : Math.max(w, 1), high);
-        if (w > 5 && (this.copy[i] || colour >= many)) {
-          this.drawHatch(ctx, theme, x, y, w - 0.7, high, this.copy[i] ? 4 : 7);
-          ctx.fillStyle = theme.kinds[colour % many];
-        }
+        if (w > 5 && (this.copy[i] || look.hatch)) this.drawHatch(ctx, theme, x, y, w - 0.7, high, look.hatch, this.copy[i]);
         if (w > 16 && high >= 10) {
-          this.drawLabel(ctx, i, x, y, w, high, left, many);
-          ctx.fillStyle = theme.kinds[colour % many];
+          this.drawLabel(ctx, i, x, y, w, high, left, look[theme.fill], look[theme.label]);
+          ctx.fillStyle = look[theme.fill];
         }
         if (this === this.chart.chosenPanel && i === this.chart.chosenBar) {
           ctx.strokeStyle = theme.select;
@@ -158,26 +155,37 @@
       }
     }
 
-    drawHatch(ctx, theme, x, y, w, h, gap) {
+    /* Kinds: 1 dotted, 2 upright, 3 level; copies are slanted, whatever their kind. */
+    drawHatch(ctx, theme, x, y, w, h, hatch, isCopy) {
       ctx.save();
       ctx.beginPath();
       ctx.rect(x, y, w, h);
       ctx.clip();
       ctx.strokeStyle = theme.back;
       ctx.lineWidth = 1.2;
+      ctx.setLineDash(hatch === 1 ? [1.4, 3.6] : []);
       ctx.beginPath();
-      for (let k = x - h; k < x + w; k += gap) { ctx.moveTo(k, y + h); ctx.lineTo(k + h, y); }
+      if (hatch === 1 || hatch === 3) for (let k = y + 2; k < y + h; k += 5) { ctx.moveTo(x, k); ctx.lineTo(x + w, k); }
+      if (hatch === 2) for (let k = x + 2; k < x + w; k += 5) { ctx.moveTo(k, y); ctx.lineTo(k, y + h); }
+      ctx.stroke();
+      ctx.setLineDash([]);
+      ctx.beginPath();
+      if (isCopy) for (let k = x - h; k < x + w; k += 4) { ctx.moveTo(k, y + h); ctx.lineTo(k + h, y); }
       ctx.stroke();
       ctx.restore();
     }
 
-    drawLabel(ctx, i, x, y, w, h, left, many) {
-      const text = this.nameOf(i, true), from = Math.max(x, left);
+    drawLabel(ctx, i, x, y, w, h, left, fill, ink) {
+      const text = this.nameOf(i, true), from = Math.max(x, left), centre = (from + x + w) / 2;
       if (text.length * 6.4 > x + w - from - 4) return;
-      const isWhite = WHITE_TEXT.includes(this.kind[i] % many) && !this.copy[i];
-      ctx.fillStyle = isWhite ? "#ffffff" : "#000000";
+      if (this.copy[i] || this.chart.lookOf(this.kind[i]).hatch) {
+        const wide = ctx.measureText(text).width + 4;
+        ctx.fillStyle = fill;
+        ctx.fillRect(centre - wide / 2, y + h / 2 - 7, wide, 14);
+      }
+      ctx.fillStyle = ink;
       ctx.textAlign = "center";
-      ctx.fillText(text, (from + x + w) / 2, y + h / 2 + 0.5);
+      ctx.fillText(text, centre, y + h / 2 + 0.5);
     }
 
     drawLine(ctx, colour, x, bottom, dash, isAbsent) {
