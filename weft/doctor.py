@@ -209,14 +209,14 @@ def _warm_tasks() -> tuple[str, ...]:
 def _tiny_problems() -> tuple[Problem, ...]:
     """One with transfers, one job shop: together they reach every kernel of the planners.
 
-    Both optima lie above their bounds, so that no search ends before it has begun.
+    No search of them ends before it has begun: plans lie above the bounds that would end it.
     """
     from weft.model.cluster import Cluster, DeviceClass
     from weft.model.graph import TaskGraph
     from weft.model.problem import Problem
 
-    graph = TaskGraph([1.0, 2.0, 3.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], 1.0, name="tiny")
-    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=2.0)], [1, 1], bandwidth=1.0)
+    graph = TaskGraph([2.0] * 5, [0, 1, 2, 3], [4, 4, 4, 4], 1.0, name="tiny")
+    cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=1.5)], [1, 1], bandwidth=1.0)
     inf = float("inf")
     times = [[2.0, inf], [inf, 2.0], [3.0, inf], [1.0, inf], [inf, 3.0], [2.0, inf]]
     shop = TaskGraph(

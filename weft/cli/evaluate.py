@@ -40,6 +40,13 @@ Aggregates = Annotated[
     typer.Option("--aggregates", help="Also print interquartile means, medians, chances, profiles."),
 ]
 
+Baseline = Annotated[
+    str | None,
+    typer.Option("--baseline", metavar="NAME", help="Scheduler that the others are compared with."),
+]
+Split = Annotated[str, typer.Option("--split", help="train, validation or test.")]
+Check = Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")]
+
 
 def evaluate(
     what: Annotated[
@@ -63,13 +70,10 @@ def evaluate(
         typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
     ] = None,
     cluster: opt.Cluster = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", metavar="NAME", help="Scheduler that the others are compared with."),
-    ] = None,
+    baseline: Baseline = None,
     effort: opt.Effort = None,
-    split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",
-    check: Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")] = "sample",
+    split: Split = "test",
+    check: Check = "sample",
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
     plot: Plot = None,
     aggregates: Aggregates = False,
