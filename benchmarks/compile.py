@@ -22,10 +22,6 @@ WEFT = ("-m", "weft")
 FIRST = {
     "schedule": (*WEFT, "schedule", *PROBLEM),
     "schedule --scheduler heft": (*WEFT, "schedule", *PROBLEM, "--scheduler", "heft"),
-    "schedule --scheduler auto --effort 300": (
-        *(*WEFT, "schedule", *PROBLEM),
-        *("--scheduler", "auto", "--effort", "300"),
-    ),
     "compare": (*WEFT, "compare", *PROBLEM),
     "doctor --compile": (*WEFT, "doctor", "--compile"),
 }

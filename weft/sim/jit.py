@@ -23,7 +23,7 @@ from weft.sim.jit_cache import KernelCache, PartCache, keep_in
 from weft.sim.jit_parts import PartCompiler
 
 _ROOT = Path(__file__).resolve().parent.parent
-_DECORATED = re.compile(rb"^@(?:lean_)?(?:kernel|inlined)\b", re.MULTILINE)
+_DECORATED = re.compile(rb"^@(?:lean_)?(?:kernel|inlined|inlined_kernel)\b", re.MULTILINE)
 _IMPORTED = re.compile(rb"^from (weft\.[\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 _CONSTANT = re.compile(rb"\b[A-Z][A-Z_0-9]*\b")
 
@@ -87,16 +87,21 @@ def lean_kernel(function: Callable[..., Any]) -> Any:
     return _kernel(function, counts=False)
 
 
+def lean_inlined_kernel(function: Callable[..., Any]) -> Any:
+    """The same, inlined where another kernel calls it: a call with NamedTuples passes hundreds of values."""
+    return _kernel(function, counts=False, forceinline=True)
+
+
 def lean_inlined(function: Callable[..., Any]) -> Any:
     """The same for a helper."""
     return _part(function, counts=False, forceinline=True)
 
 
-def _kernel(function: Callable[..., Any], *, counts: bool) -> Any:
+def _kernel(function: Callable[..., Any], *, counts: bool, forceinline: bool = False) -> Any:
     """A kernel; where another kernel calls it, it is a part of that one."""
     made = numba.njit(**_OPTIONS, _nrt=counts)(function)
     made._cache = KernelCache(function)  # noqa: SLF001  what cache=True does, with files of our own
-    part = _part(function, counts=counts)
+    part = _part(function, counts=counts, forceinline=forceinline)
     made.get_call_template, made.get_overload = part.get_call_template, part.get_overload
     return made
 

@@ -116,8 +116,8 @@ def _is_own(what: Any) -> bool:
 
 
 NOTICE = (
-    "weft compiles the kernels this needs, once: about 5 s of processor time for a first plan, "
-    "90 s for all there are (weft doctor --compile), more on a slow machine ..."
+    "weft compiles the kernels this needs, once: where it was measured, about 6 s of one core for a first plan, "
+    "110 s for all there are (weft doctor --compile) ..."
 )
 
 

@@ -1,8 +1,10 @@
 """Parts of kernels: functions that are lowered to LLVM and no further.
 
 numba optimises and assembles every function it compiles, and then once more as part of every caller,
-level by level. For what only kernels call, all of that but the last is thrown away. Here a part stays
-as it was lowered, and the kernel that calls it is optimised and assembled once, as a whole. Relies on inner parts of numba: ``tests/sim/test_jit.py`` fails where a new version moves them.
+level by level. For what only kernels call, most of that is thrown away. Here an inlined helper stays as
+it was lowered, so that the kernel around it is optimised once, as a whole; a kernel that another kernel
+calls is optimised, since it may stay apart; nothing is assembled that Python does not call. Relies on
+inner parts of numba: ``tests/sim/test_jit.py`` fails where a new version moves them.
 """
 
 from __future__ import annotations
@@ -31,8 +33,12 @@ class _Library(JITCodeLibrary):
         """Its code with that of all it calls."""
         return self._get_module_for_linking().as_bitcode()
 
+    is_inlined = True
+    """Optimised with its callers; a part that stays apart is optimised by itself."""
+
     def _optimize_final_module(self) -> None:
-        pass
+        if not self.is_inlined:
+            super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -48,6 +54,7 @@ class _Lowering(typed_passes.NativeLowering):
     def run_pass(self, state: Any) -> bool:
         context = state.targetctx
         state.library = _Library(context.codegen(), state.func_id.func_qualname)
+        state.library.is_inlined = state.flags.forceinline
         state.flags.no_compile = True
         super().run_pass(state)
         state.library.finalize()

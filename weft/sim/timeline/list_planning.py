@@ -141,9 +141,10 @@ def pop(heap: Ints, size: int, priority: Floats) -> int:
 
 @inlined
 def _take(a: Arrays, t: Timeline, i: int, p: int, start: float, copy: int, copy_start: float) -> float:
-    if copy >= 0:
-        add_row(a, t, p, copy, copy_start)
-    return add_row(a, t, p, i, start)
+    finish = 0.0
+    for is_own in range(0 if copy >= 0 else 1, 2):  # one call: all below it is inlined once, not twice
+        finish = add_row(a, t, p, i if is_own else copy, start if is_own else copy_start)
+    return finish
 
 
 @inlined

@@ -176,7 +176,8 @@ def occupy(a: Arrays, t: Timeline, p: int, i: int, start: float) -> tuple[int, f
         return take_gap(t, p, start, finish, t.shortest[a.device_class[p]])
     made = 0
     if finish > start:
-        made = int(split_step(t, p, start)) + 2 * int(split_step(t, p, finish))
+        for is_end in range(2):  # one call, inlined once
+            made += int(split_step(t, p, finish if is_end else start)) << is_end
         _add(a, t, p, i, start, finish, 1.0)
     return -1, start, finish, made
 
