@@ -58,7 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 """Part of weft -> the other parts it may import, at any place of a file."""
 
 HOMES: dict[str, tuple[str, ...]] = {
-    "numba": ("sim/jit.py",),
+    "numba": ("sim/jit",),
     "typer": ("cli/",),
     "rich": ("cli/", "evaluation/figures/gantt"),
     "pydantic": ("io/", "service/"),

@@ -206,15 +206,6 @@ def _is_stdout_lost() -> bool:
     return False
 
 
-def _unnamed(error: OSError) -> str:
-    """What had no room, where the system does not say: weft names its own files, numba and stdout do not."""
-    import traceback
-
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    is_numba = any(str(frame.f_globals.get("__name__")).startswith("numba.") for frame in frames)
-    return "the cache of kernels (WEFT_CACHE moves it)" if is_numba else "stdout"
-
-
 def _report(error: Exception, is_json: bool) -> int:
     """Print an error for a person or a program and return its exit code."""
     if isinstance(error, WeftError):
@@ -226,7 +217,7 @@ def _report(error: Exception, is_json: bool) -> int:
         _print_error({"code": "bad-usage", "message": text}, f"{text} (see {command} --help)", is_json)
         return 2
     if isinstance(error, OSError) and (error.filename is not None or error.errno in NO_ROOM):
-        reason, file = error.strerror or type(error).__name__, str(error.filename or _unnamed(error))
+        reason, file = error.strerror or type(error).__name__, str(error.filename or "stdout")
         _print_error({"code": "bad-input", "message": reason, "file": file}, f"{file}: {reason}", is_json)
         return InputError.exit_code
     if isinstance(error, MemoryError):

@@ -21,7 +21,6 @@ from weft.plugins import blamed, made
 from weft.schedulers.base import Limit, Planner, refuse_unplannable
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.dispatchers.python_view import Device, DispatchView, ReadyTask
-from weft.sim.jit import announce
 from weft.sim.tasks.clock import run_until
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
@@ -86,7 +85,6 @@ class OwnDispatcher:
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
         """One problem after the other, each with a copy of the dispatcher as it was given."""
-        announce()
         runs = zip(problems, realisations, seeds, strict=True)
         return [
             Run(problem, happens, outages).play(self.decider(problem, seed))

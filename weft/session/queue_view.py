@@ -23,7 +23,6 @@ from weft.session.messages import Name
 from weft.session.names import descendants, is_same_graph
 from weft.session.queue_room import with_longer_queues, with_twice_the_jobs, with_twice_the_slots
 from weft.session.view import Coming, Reserved, Started
-from weft.sim.jit import announce
 from weft.sim.queues.environment import Narrowing
 from weft.sim.queues.kernel import EXPIRED, IN_SYSTEM, LAST_DONE, LAST_KIND, NEXT_JOB, NOW, State
 from weft.sim.queues.layout import Rules, compile_stream, edge_probabilities, new_state, num_branches
@@ -55,7 +54,6 @@ class QueueView:
 
     def __init__(self, problem: Problem, rules: Rules, chooser: Dispatcher | Learned, seed: int) -> None:
         _refuse(problem, rules, chooser)
-        announce()
         self.problem = problem
         self.lane_device = np.repeat(np.arange(problem.cluster.num_devices), problem.cluster.slots)
         self.stream = compile_stream(problem, rules)._replace(peeks=False)

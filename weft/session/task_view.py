@@ -25,7 +25,6 @@ from weft.session.messages import Name
 from weft.session.names import descendants
 from weft.session.places import Places
 from weft.session.view import Coming, Reserved, Started
-from weft.sim.jit import announce
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.prices import LivePrices
@@ -51,7 +50,6 @@ class TaskView:
         reason = _refuse_planner(dispatcher) or dispatcher.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
-        announce()
         self.problem, self._dispatcher, self._seed = problem, dispatcher, seed
         self.lane_device = np.arange(problem.cluster.num_devices)
         self.is_lost: Bools = np.zeros(problem.cluster.num_devices, np.bool_)

@@ -1,12 +1,21 @@
-"""Heaps: events by (time, task), which the decoder and the event kernel share; items; tasks by a key; and a sort."""
+"""Heaps: events by (time, task), which the decoder and the event kernel share; items; tasks by a key; a sort and a copy."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from weft.model.graph import Floats, Ints
 from weft.sim.jit import lean_inlined as inlined
 
 RUN = 24
 """Up to this many entries are sorted by insertion."""
+
+
+@inlined
+def copy_into(target: np.ndarray, source: np.ndarray) -> None:
+    """``target[:] = source`` for equal lengths; numba compiles seconds of checks and messages for that."""
+    for k in range(len(source)):
+        target[k] = source[k]
 
 
 @inlined

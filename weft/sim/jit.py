@@ -1,4 +1,4 @@
-"""The one place that loads numba: sets the cache folder before it does.
+"""What makes a function a kernel, and where compiled kernels are kept.
 
 numba's cache watches only the file of a kernel itself, so a change in a helper module would keep
 running old code. The folder is therefore named by a hash of all kernel sources and versions, and of
@@ -7,21 +7,23 @@ nothing else: a change in a scheduler that makes no kernel compiles nothing agai
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import importlib.metadata
-import logging
 import os
 import platform
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
+
+from weft.sim.jit_cache import KernelCache, PartCache, keep_in
+from weft.sim.jit_parts import PartCompiler
+
 _ROOT = Path(__file__).resolve().parent.parent
-_DECORATED = re.compile(rb"^@(?:lean_)?(?:kernel|inlined)\b", re.MULTILINE)
+_DECORATED = re.compile(rb"^@(?:lean_)?(?:kernel|inlined|inlined_kernel)\b", re.MULTILINE)
 _IMPORTED = re.compile(rb"^from (weft\.[\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 _CONSTANT = re.compile(rb"\b[A-Z][A-Z_0-9]*\b")
 
@@ -41,9 +43,9 @@ def kernel_sources(root: Path = _ROOT) -> list[Path]:
 
 
 def source_hash() -> str:
-    """Hash of every file that makes kernels, and of the versions that compile them."""
+    """Hash of every file that makes kernels or says how, and of the versions that compile them."""
     digest = hashlib.sha256()
-    for path in kernel_sources():
+    for path in (*kernel_sources(), *sorted(_ROOT.glob("sim/jit*.py"))):
         digest.update(path.relative_to(_ROOT).as_posix().encode())
         digest.update(path.read_bytes())
     for package in ("numba", "numpy", "llvmlite"):
@@ -61,61 +63,51 @@ def cache_folder() -> Path:
 
 
 CACHE = cache_folder()
-IS_COLD = not any(CACHE.glob("**/*.nbc"))
-try:
-    CACHE.mkdir(parents=True, exist_ok=True)
-    if not os.access(CACHE, os.W_OK):
-        raise OSError(f"{CACHE} is not writable")
-except OSError:  # a read-only home: compile into a folder of this process
-    import tempfile
+keep_in(CACHE)
 
-    CACHE = Path(tempfile.mkdtemp(prefix="weft-kernels-"))
-    atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
-    IS_COLD = True
-os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
-
-import numba  # noqa: E402  the folder must be set first
-
-numba.config.CACHE_DIR = str(CACHE)
-
-
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile on first call, cache on disk, release the GIL."""
-    return numba.njit(**_OPTIONS, _nrt=True)(function)
+    return _kernel(function, counts=True)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A helper of kernels that is never called from Python: compiles without the wrapper for it."""
-    return numba.njit(**_OPTIONS, _nrt=True, no_cpython_wrapper=True, forceinline=True)(function)
+    """A helper of kernels that is never called from Python: compiles only as a part of them."""
+    return _part(function, counts=True, forceinline=True)
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that makes no array, only views of those it is given: it need not count references.
 
     Reading an array out of a NamedTuple counts one up and down, atomically; where most statements do
-    that, it takes most of the time.
+    that, it takes most of the time, also of compiling.
     """
-    return numba.njit(**_OPTIONS, _nrt=False)(function)
+    return _kernel(function, counts=False)
+
+
+def lean_inlined_kernel(function: Callable[..., Any]) -> Any:
+    """The same, inlined where another kernel calls it: a call with NamedTuples passes hundreds of values."""
+    return _kernel(function, counts=False, forceinline=True)
 
 
 def lean_inlined(function: Callable[..., Any]) -> Any:
     """The same for a helper."""
-    return numba.njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True, forceinline=True)(function)
+    return _part(function, counts=False, forceinline=True)
 
 
-_said = False
+def _kernel(function: Callable[..., Any], *, counts: bool, forceinline: bool = False) -> Any:
+    """A kernel; where another kernel calls it, it is a part of that one."""
+    made = numba.njit(**_OPTIONS, _nrt=counts)(function)
+    made._cache = KernelCache(function)  # noqa: SLF001  what cache=True does, with files of our own
+    part = _part(function, counts=counts, forceinline=forceinline)
+    made.get_call_template, made.get_overload = part.get_call_template, part.get_overload
+    return made
 
 
-def announce() -> None:
-    """Say once, on stderr, that the first use compiles; not where the log of weft is held back."""
-    global _said
-    if IS_COLD and not _said and logging.getLogger("weft").isEnabledFor(logging.WARNING):
-        _said = True
-        print(
-            "weft: compiling kernels, once (about a minute in all, as they are needed) ...",
-            file=sys.stderr,
-            flush=True,
-        )
+def _part(function: Callable[..., Any], *, counts: bool, forceinline: bool = False) -> Any:
+    options = _OPTIONS | {"no_cpython_wrapper": True, "forceinline": forceinline}
+    made = numba.njit(**options, _nrt=counts, pipeline_class=PartCompiler)(function)
+    made._cache = PartCache(function)  # noqa: SLF001
+    return made

@@ -33,7 +33,6 @@ from weft.policies.guard import Guard, safe_dispatcher
 from weft.policies.learned import Floats32, Learned, Policy
 from weft.scenarios import Scenario, scenario
 from weft.schedulers.dispatchers.queues import Dispatcher, act_all, begin_all, observe_all, refuse_stream
-from weft.sim.jit import announce
 from weft.sim.queues.drift import write_all_drifts
 from weft.sim.queues.environment import START, Narrowing, Setup, setup_of
 from weft.sim.queues.kernel import DECISIONS, EXPIRED, IDLES, NEXT_JOB, State, Stream
@@ -214,7 +213,6 @@ def played(
     setup: Setup, stream: Stream, seeds: Ints, play: Callable[[State], None], estimates: Floats | None = None
 ) -> Outcome:
     """Play from fresh states with more and more room until no buffer is too small."""
-    announce()
     arrivals = np.stack([setup.arrivals.draw(seed) for seed in seeds.tolist()])
     probability, room = edge_probabilities(setup.problem), FIRST_ROOM
     while True:

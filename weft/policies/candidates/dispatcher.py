@@ -19,7 +19,6 @@ from weft.policies.oneshot.encoder_shape import EncoderShape
 from weft.schedulers.dispatchers.outages import Outage
 from weft.schedulers.dispatchers.tasks import RuleDispatcher, with_room
 from weft.schedulers.own import Run
-from weft.sim.jit import announce
 from weft.sim.tasks.candidates import (
     COLUMNS,
     FEATURE_VERSION,
@@ -59,7 +58,6 @@ class CandidateDispatcher(RuleDispatcher):
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
         """One problem after the other."""
-        announce()
         found = []
         for problem, world in zip(problems, worlds, strict=True):
             run = Run(problem, world, outages)

@@ -21,7 +21,6 @@ from weft.model.schedule import Schedule
 from weft.schedulers.base import Planner
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.planners.lists import Heft, ListPlanner
-from weft.sim.jit import announce
 from weft.sim.tasks.clock import run_until
 from weft.sim.tasks.growing import Kept
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
@@ -65,7 +64,6 @@ class PlanDispatcher:
                 f"{self.name}: it cannot plan around what runs, so not again when a device is lost",
                 field="scheduler",
             )
-        announce()
         runs = zip(problems, realisations, seeds, strict=True)
         return [_Run(self, problem, realisation, seed, outages).play() for problem, realisation, seed in runs]
 

@@ -19,7 +19,6 @@ from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.own import as_dispatcher
-from weft.sim.jit import announce
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.tasks.prices import price_problems
 from weft.sim.tasks.ranks import rank_of, rank_ratio
@@ -138,7 +137,6 @@ class RuleDispatcher:
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
         """All problems in one call of the kernel; with outages one after the other."""
-        announce()
         w = compile_tasks(problems)
         f = facts_of(realisations, w)
         moves = [moves_of(outages, problem) for problem in problems]

@@ -13,7 +13,6 @@ from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.sim.arrays import Arrays, compile_problem
-from weft.sim.jit import announce
 from weft.sim.timeline.committed import Beside, put_beside
 from weft.sim.timeline.list_planning import (
     best_perturbed,
@@ -47,7 +46,6 @@ class ListPlanner:
 
     def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
         """Build the schedule."""
-        announce()
         a = compile_problem(problem)
         t = new_timeline(a, self.extra_rows(a))
         if problem.num_tasks:

@@ -21,7 +21,6 @@ from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.sim.arrays import Arrays, compile_problem
-from weft.sim.jit import announce
 from weft.sim.timeline.decoding import (
     Pools,
     Scratch,
@@ -52,7 +51,6 @@ class Decoder:
     """Turns priorities of one problem into schedules; keeps its buffers between calls."""
 
     def __init__(self, problem: Problem, a: Arrays | None = None) -> None:
-        announce()
         self.problem = problem
         self.a = compile_problem(problem) if a is None else a
         self.by_finish = has_transfers(self.a)

@@ -19,7 +19,6 @@ from weft.model.problem import Problem
 from weft.model.schedule import DONE, Schedule
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.sim.arrays import Arrays, compile_problem
-from weft.sim.jit import announce
 from weft.sim.timeline.disjunctive import (
     BEST,
     ITERATION,
@@ -100,7 +99,6 @@ def search_orders(shop: Shop, starts: Sequence[Ints], *, seed: int = 0, limit: L
 
     ``limit.effort`` counts moves. The same seed and effort give the same order.
     """
-    announce()
     runs = _Runs(shop, seed, limit or Limit())
     waiting = sorted((runs.judged(order) for order in starts), key=lambda elite: elite.makespan)
     best = waiting[0]

@@ -44,7 +44,7 @@ class Tdca(ListPlanner):
         clusters = build_clusters(a, parameters(a, problem.best_run_times))
         pointer, devices = assign(a, clusters)
         scratch = new_timeline(a, len(devices) + len(a.release))
-        spread = place_assigned(a, scratch, order, pointer, devices)
+        spread = place_assigned(a, scratch, order, pointer, devices, NO_BIAS)
         plain = place_all(a, t, order, NOBODY, NO_BIAS, True, True)
         if spread > plain:
             return None

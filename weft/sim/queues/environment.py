@@ -18,7 +18,7 @@ from weft.model.draws import ARRIVAL, EPISODE, PROBABILITY
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
 from weft.model.stream import Drift, StreamProblem
-from weft.sim.jit import announce, kernel
+from weft.sim.jit import kernel, lean_kernel
 from weft.sim.queues.drift import write_drift
 from weft.sim.queues.kernel import (
     COMPLETED,
@@ -153,7 +153,7 @@ class Buffers(NamedTuple):
     final: Floats32  # (num_envs, num_features)
 
 
-@kernel
+@lean_kernel
 def _draw_episode(s: State, b: int, drawn: Episodes) -> None:
     """Key, probability and arrivals of one episode; a draw depends on nothing else."""
     origin, gaps, law, edges = drawn.origin[b], drawn.gaps, drawn.law, drawn.edges
@@ -185,7 +185,7 @@ def _draw_episode(s: State, b: int, drawn: Episodes) -> None:
         s.arrival[b, at] = time
 
 
-@kernel
+@lean_kernel
 def _start_all(stream: Stream, sight: Sight, s: State, drawn: Episodes, out: Buffers) -> None:
     for b in range(len(drawn.number)):
         _draw_episode(s, b, drawn)
@@ -195,7 +195,7 @@ def _start_all(stream: Stream, sight: Sight, s: State, drawn: Episodes, out: Buf
         write_mask(stream, s, b, out.mask[b])
 
 
-@kernel
+@lean_kernel
 def _reward(
     s: State, b: int, kind: int, passed: float, job_time: float, queue_time: float, completed: int
 ) -> float:
@@ -270,7 +270,6 @@ class QueueEnv:
     num_agents = 1
 
     def __init__(self, setup: Setup, num_envs: int, seed: int = 0, *, staggered: bool = True) -> None:
-        announce()
         self.setup = setup
         self.stream = compile_stream(setup.problem, setup.rules)
         self.num_envs = num_envs

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.model.graph import Floats
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import inlined, kernel, lean_inlined
 from weft.sim.queues.kernel import IN_SYSTEM, NEXT_JOB, NOW, State, Stream
 
 GRAPH_VERSION = 1
@@ -54,7 +54,7 @@ def graph_names(num_kinds: int, num_devices: int) -> list[str]:
     return names + [f"edge from kind {k} to {after}" for k in kinds for after in kinds]
 
 
-@inlined
+@lean_inlined
 def edge_estimate(stream: Stream, s: State, b: int, v: int, e: int) -> float:
     """Probability of an edge of node v as far as one can know: outcomes so far, one each way added.
 
@@ -100,7 +100,7 @@ def _write_times(stream: Stream, time: Floats, mean: Floats) -> float:
     return total / num_kinds
 
 
-@inlined
+@lean_inlined
 def _write_paths(
     stream: Stream, estimate: Floats, mean: Floats, ahead: Floats, visits: Floats, depth: Floats
 ) -> None:
@@ -129,7 +129,7 @@ def _write_paths(
                 ahead[v] += estimate[e] * ahead[first + succ[e]]
 
 
-@inlined
+@lean_inlined
 def _write_kinds(
     stream: Stream, s: State, b: int, scale: float, time: Floats, mean: Floats, best: Floats, out: Floats
 ) -> None:
@@ -183,7 +183,7 @@ def _write_nodes(
         out[at + 2] = np.log1p(total[k, 2] / num_tasks[k])
 
 
-@inlined
+@lean_inlined
 def _write_devices(
     stream: Stream, s: State, b: int, scale: float, time: Floats, mean: Floats, out: Floats
 ) -> None:
@@ -208,7 +208,7 @@ def _write_devices(
         out[at + 7] = num / num_kinds
 
 
-@inlined
+@lean_inlined
 def _write_pairs(
     stream: Stream, s: State, b: int, scale: float, time: Floats, mean: Floats, best: Floats, room: int,
     out: Floats,
@@ -252,7 +252,7 @@ def _write_edges(stream: Stream, estimate: Floats, room: int, out: Floats) -> No
                 out[kind[v] * room + kind[first + succ[e]]] += estimate[e] / num_tasks[kind[v]]
 
 
-@inlined
+@lean_inlined
 def _write_world(
     stream: Stream, s: State, b: int, scale: float, time: Floats, visits: Floats, out: Floats
 ) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.heap import pop_event, pop_item, push_event, push_item
 from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_inlined_kernel
 from weft.sim.jit import lean_kernel as kernel
 from weft.sim.queues.branches import observe_outcome, outcome_of
 
@@ -189,7 +190,7 @@ def end_task(stream: Stream, s: State, b: int, item: int) -> None:
         s.count[b, LAST_DONE] = job
 
 
-@kernel
+@inlined
 def start_batch(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
     """Start as many of the oldest tasks of a kind on device p as it takes; returns how many."""
     max_nodes = s.open_edges.shape[2]
@@ -240,7 +241,7 @@ def act(stream: Stream, s: State, b: int, p: int, kind: int) -> int:
     return 0
 
 
-@kernel
+@lean_inlined_kernel
 def apply_action(stream: Stream, s: State, b: int, action: Ints) -> None:
     """Walk the devices in order; entry = kind to start, num_kinds for idle, or WAIT.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import kernel, lean_inlined, lean_kernel
 from weft.sim.queues.branches import observe_outcome
 from weft.sim.queues.kernel import (
     DECISIONS,
@@ -32,13 +32,13 @@ from weft.sim.queues.observation import Sight, observe, write_mask
 from weft.sim.queues.rules import Rule, choose
 
 
-@kernel
+@lean_kernel
 def tell_arrival(stream: Stream, s: State, b: int) -> None:
     """The next job enters; its time is in ``s.arrival`` already."""
     arrive(stream, s, b)
 
 
-@kernel
+@lean_kernel
 def tell_outcome(stream: Stream, s: State, b: int, item: int) -> None:
     """Count what the branches of a task decide, as it stands in ``s.told``."""
     max_nodes = s.open_edges.shape[2]
@@ -46,13 +46,13 @@ def tell_outcome(stream: Stream, s: State, b: int, item: int) -> None:
     observe_outcome(stream, s, b, job, node, stream.graph_ptr[graph_of(s, b, job)] + node)
 
 
-@kernel
+@lean_kernel
 def tell_end(stream: Stream, s: State, b: int, item: int) -> None:
     """A task has ended, its branches as in ``s.told``; ``stream.peeks``: they were counted before."""
     end_task(stream, s, b, item)
 
 
-@kernel
+@lean_kernel
 def queue_again(stream: Stream, s: State, b: int, item: int) -> None:
     """A task that had been started waits once more."""
     max_nodes = s.open_edges.shape[2]
@@ -60,7 +60,7 @@ def queue_again(stream: Stream, s: State, b: int, item: int) -> None:
     enqueue(stream, s, b, job, node, stream.kind[stream.graph_ptr[graph_of(s, b, job)] + node])
 
 
-@inlined
+@lean_inlined
 def _come_due(stream: Stream, s: State, b: int, is_busy: Bools) -> bool:
     """Whether a device is free and a task waits, then drop what has expired.
 
@@ -77,7 +77,7 @@ def _come_due(stream: Stream, s: State, b: int, is_busy: Bools) -> bool:
     return is_due
 
 
-@inlined
+@lean_inlined
 def _take_started(s: State, b: int, items: Ints) -> int:
     """Move what has just started from the heap of events to ``items``, oldest job first."""
     size = s.count[b, RUNNING]
@@ -91,7 +91,7 @@ def _take_started(s: State, b: int, items: Ints) -> int:
     return size
 
 
-@inlined
+@lean_inlined
 def _act_all(stream: Stream, s: State, b: int, action: Ints, items: Ints, sizes: Ints) -> None:
     """Carry out a decision; ``items`` (num_devices, max_batch) and ``sizes`` get what starts."""
     s.count[b, DECISIONS] += 1
@@ -114,7 +114,7 @@ def decide_by_rule(
     return True
 
 
-@kernel
+@lean_kernel
 def observe_due(
     stream: Stream, sight: Sight, s: State, b: int, is_busy: Bools, observation: Floats, mask: Bools
 ) -> bool:
@@ -126,7 +126,7 @@ def observe_due(
     return True
 
 
-@kernel
+@lean_kernel
 def act_on_choice(
     stream: Stream, s: State, b: int, action: Ints, waits: bool, items: Ints, sizes: Ints
 ) -> None:

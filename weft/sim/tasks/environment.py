@@ -18,7 +18,7 @@ from weft.errors import InputError
 from weft.model.draws import EPISODE, keyed_uniform
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, realise
-from weft.sim.jit import announce, kernel
+from weft.sim.jit import lean_kernel
 from weft.sim.tasks.candidates import (
     COLUMNS,
     FEATURE_VERSION,
@@ -75,7 +75,7 @@ class TaskSetup:
             raise InputError("expected at least one problem", field="problems")
 
 
-@kernel
+@lean_kernel
 def _go_on(
     sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, b: int, e: int, waits: bool,
     out: Buffers,
@@ -102,7 +102,7 @@ def _go_on(
         waits = False
 
 
-@kernel
+@lean_kernel
 def _start_all(
     sight: CandidateSight,
     known: Known,
@@ -120,7 +120,7 @@ def _start_all(
         _go_on(sight, known, w, f, s, plays[e], e, False, out)
 
 
-@kernel
+@lean_kernel
 def _step_all(
     sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, plays: Ints, actions: Ints,
     scale: float, out: Buffers,
@@ -143,10 +143,11 @@ def _step_all(
             for j in range(w.job_ptr[b], w.job_ptr[b + 1]):
                 total += s.job_finish[j] - w.job_release[j]
             out.ended[e] = total / (w.job_ptr[b + 1] - w.job_ptr[b])
-            out.final_observation[e] = out.observation[e]
+            for at in range(out.observation.shape[1]):
+                out.final_observation[e, at] = out.observation[e, at]
 
 
-@kernel
+@lean_kernel
 def _follow_all(
     rule: TaskRule, w: Tasks, f: Facts, s: TaskState, plays: Ints, out: Buffers, actions: Ints
 ) -> None:
@@ -179,7 +180,6 @@ class TaskEnv:
     num_world, num_columns = len(WORLD), len(COLUMNS)
 
     def __init__(self, setup: TaskSetup, num_envs: int, seed: int = 0, *, shared: bool = False) -> None:
-        announce()
         self.setup, self.num_envs = setup, num_envs
         self.num_choices, self.num_features = setup.sight.num_choices, setup.sight.num_features
         self.feature_names = feature_names(setup.sight)

@@ -19,7 +19,6 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, Realisation, expected
 from weft.model.schedule import DONE, Schedule
 from weft.sim.arrays import Arrays, compile_problem
-from weft.sim.jit import announce
 from weft.sim.jit import lean_kernel as kernel
 from weft.sim.tasks.clock import advance, begin
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
@@ -53,7 +52,6 @@ class Replays:
 
     def __init__(self, plan: Schedule) -> None:
         _refuse_other_than_plans(plan)
-        announce()
         self.plan = plan
         self.order = plan_order(plan)
         _refuse_children_first(plan, self.order)

@@ -310,7 +310,7 @@ def first_start(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> tup
     return found
 
 
-@kernel
+@lean_kernel
 def decide(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> None:
     """Start everything that the rule starts now; new rows are the decisions."""
     s.count[b, NUM_ASKED] += 1
@@ -320,7 +320,7 @@ def decide(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> None:
         _decide_virtual(rule, w, f, s, b)
 
 
-@kernel
+@lean_kernel
 def run_tasks(rule: TaskRule, w: Tasks, f: Facts, s: TaskState) -> None:
     """Every environment from its first job to the end."""
     for b in range(len(s.now)):
@@ -329,7 +329,7 @@ def run_tasks(rule: TaskRule, w: Tasks, f: Facts, s: TaskState) -> None:
             decide(rule, w, f, s, b)
 
 
-@kernel
+@lean_kernel
 def play_until(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int, until: float) -> None:
     """Decide if a decision is due now, then carry out events and decisions up to a time, this included."""
     if is_due(s, b):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.sim.jit import kernel, lean_inlined, lean_kernel
+from weft.sim.jit import lean_inlined, lean_kernel
 from weft.sim.tasks.moves import close_task, free_again, let_go, serve_all
 from weft.sim.tasks.rules import TaskRule, decide
 from weft.sim.tasks.state import ABORTED, EXPIRED, READY, Facts, Tasks, TaskState, mark, unready
 
 
-@kernel
+@lean_kernel
 def decide_live(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> None:
     """Start what reservations and the rule allow now; ``s.wake`` is when to ask again."""
     s.wake[b] = np.inf

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from weft.model.graph import Floats, Ints
 from weft.sim.arrays import SLOTS, Arrays
-from weft.sim.jit import kernel
+from weft.sim.jit import lean_kernel
 from weft.sim.tasks.state import Tasks, TaskState
 from weft.sim.timeline.timelines import Timeline, split_step, take_gap
 
@@ -27,7 +27,7 @@ class Beside(NamedTuple):
     fixed_finish: Floats  # (num_fixed,)
 
 
-@kernel
+@lean_kernel
 def put_beside(a: Arrays, t: Timeline, beside: Beside) -> None:
     """Enter all of it into empty timelines; fixed rows hold no time of their own."""
     for k in range(len(beside.device)):
@@ -52,7 +52,7 @@ def put_beside(a: Arrays, t: Timeline, beside: Beside) -> None:
         t.first_row[i] = row
 
 
-@kernel
+@lean_kernel
 def write_committed(
     w: Tasks, s: TaskState, b: int, device: Ints, start: Floats, finish: Floats, slots: Floats
 ) -> int:

@@ -308,7 +308,7 @@ def decode_list(pools: Pools, s: Scratch, priority: Floats, hold: Bools) -> floa
             last = now
 
 
-@kernel
+@lean_kernel
 def decode_active(pools: Pools, s: Scratch, priority: Floats) -> float:
     """Giffler-Thompson schedule of one list; every class has one-task devices, a task one class."""
     run, succ_ptr, succ, choices = pools.run, pools.succ_ptr, pools.succ, pools.choices

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.model.graph import Floats, Ints
 from weft.sim.heap import pop_event, push_event
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import inlined, kernel, lean_inlined, lean_kernel
 
 MEMORY = 1 << 16
 """Entries of the tabu memory; pairs of tasks share them by hash."""
@@ -155,14 +155,14 @@ def _new_queues(machine: Ints) -> Queues:
     )
 
 
-@inlined
+@lean_inlined
 def _wait(q: Queues, m: int, ready: float, place: int) -> None:
     """A task with all its data under way queues for its device."""
     part = slice(q.first[m], q.first[m + 1])
     q.num_later[m] = push_event(q.later_time[part], q.later_place[part], q.num_later[m], ready, place)
 
 
-@inlined
+@lean_inlined
 def _nominate(q: Queues, m: int) -> None:
     """Find who starts next on a device and put it among the heads, unless it is there."""
     part = slice(q.first[m], q.first[m + 1])
@@ -181,7 +181,7 @@ def _nominate(q: Queues, m: int) -> None:
     q.nominee[m], q.nominee_start[m] = nominee, start
 
 
-@inlined
+@lean_inlined
 def _pop_first(q: Queues, machine: Ints, by_key: Ints) -> tuple[float, int]:
     """Take the nominee that starts first, ties by place, off its device; its start and place."""
     while True:
@@ -208,7 +208,9 @@ def dispatch(shop: Shop, key: Floats) -> Ints:
     rank = np.empty(n, np.int64)
     for k in range(n):
         rank[by_key[k]] = k
-    waiting = shop.pred_ptr[1:] - shop.pred_ptr[:-1]
+    waiting = np.empty(n, np.int64)
+    for i in range(n):
+        waiting[i] = shop.pred_ptr[i + 1] - shop.pred_ptr[i]
     ready = shop.release.copy()
     queues = _new_queues(machine)
     for i in range(n):
@@ -234,7 +236,7 @@ def dispatch(shop: Shop, key: Floats) -> Ints:
     return order
 
 
-@inlined
+@lean_inlined
 def heads(shop: Shop, walk: Walk, first: int) -> None:
     """Starts from place ``first`` of the sequence on, and the makespan."""
     run, release, pred_ptr, pred, pred_lag = shop.run, shop.release, shop.pred_ptr, shop.pred, shop.pred_lag
@@ -257,7 +259,7 @@ def heads(shop: Shop, walk: Walk, first: int) -> None:
     walk.values[MAKESPAN] = makespan
 
 
-@inlined
+@lean_inlined
 def tails(shop: Shop, walk: Walk, first: int) -> None:
     """Tails from place ``first`` of the sequence down."""
     run, succ_ptr, succ, succ_lag = shop.run, shop.succ_ptr, shop.succ, shop.succ_lag
@@ -274,7 +276,7 @@ def tails(shop: Shop, walk: Walk, first: int) -> None:
         back[i] = longest + run[i]
 
 
-@kernel
+@lean_kernel
 def begin(shop: Shop, walk: Walk, order: Ints) -> None:
     """Put the walk at this linear order, with an empty memory; ``best`` is that order."""
     machine, place, before, after, last = shop.machine, walk.place, walk.before, walk.after, walk.last
@@ -298,19 +300,19 @@ def begin(shop: Shop, walk: Walk, order: Ints) -> None:
     walk.values[BEST] = walk.values[MAKESPAN]
 
 
-@inlined
+@lean_inlined
 def delay(shop: Shop, walk: Walk, low: int, high: int) -> None:
     """Move the task at ``low`` and what depends on it behind place ``high`` of the sequence."""
     _shift(walk, walk.before, shop.pred_ptr, shop.pred, low, high, np.int64(1))
 
 
-@inlined
+@lean_inlined
 def advance(shop: Shop, walk: Walk, low: int, high: int) -> None:
     """Move the task at ``high`` and what it depends on before place ``low`` of the sequence."""
     _shift(walk, walk.after, shop.succ_ptr, shop.succ, high, low, np.int64(-1))
 
 
-@inlined
+@lean_inlined
 def _shift(
     walk: Walk, neighbour: Ints, pointer: Ints, neighbours: Ints, first: int, last: int, step: int
 ) -> None:

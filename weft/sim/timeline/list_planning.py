@@ -10,7 +10,9 @@ import numpy as np
 
 from weft.model.graph import Floats, Ints
 from weft.sim.arrays import Arrays
-from weft.sim.jit import inlined, kernel
+from weft.sim.heap import copy_into
+from weft.sim.jit import kernel, lean_kernel
+from weft.sim.jit import lean_inlined as inlined
 from weft.sim.timeline.timelines import (
     Timeline,
     add_row,
@@ -139,9 +141,10 @@ def pop(heap: Ints, size: int, priority: Floats) -> int:
 
 @inlined
 def _take(a: Arrays, t: Timeline, i: int, p: int, start: float, copy: int, copy_start: float) -> float:
-    if copy >= 0:
-        add_row(a, t, p, copy, copy_start)
-    return add_row(a, t, p, i, start)
+    finish = 0.0
+    for is_own in range(0 if copy >= 0 else 1, 2):  # one call: all below it is inlined once, not twice
+        finish = add_row(a, t, p, i if is_own else copy, start if is_own else copy_start)
+    return finish
 
 
 @inlined
@@ -214,7 +217,7 @@ def _copy_of_last_parent(
     return parent, start, start + a.run[parent, a.device_class[p]], second
 
 
-@kernel
+@lean_kernel
 def place_all(
     a: Arrays, t: Timeline, order: Ints, forced: Ints, bias: Floats, insert: bool, duplicate: bool
 ) -> float:
@@ -222,25 +225,24 @@ def place_all(
 
     Tasks that have a row already stay where they are.
     """
-    ready = np.empty(len(a.device_class))
     nobody = np.int64(-1)
     makespan = 0.0
     for i in order:
         if t.first_row[i] >= 0:
             continue
         device = forced[i] if len(forced) > 0 else nobody
-        makespan = max(makespan, place(a, t, i, device, bias, insert, duplicate, ready))
+        makespan = max(makespan, place(a, t, i, device, bias, insert, duplicate, t.ready))
     return makespan
 
 
-@kernel
-def place_assigned(a: Arrays, t: Timeline, order: Ints, pointer: Ints, devices: Ints) -> float:
+@lean_kernel
+def place_assigned(
+    a: Arrays, t: Timeline, order: Ints, pointer: Ints, devices: Ints, no_bias: Floats
+) -> float:
     """Place every task on each of its devices ``devices[pointer[i]:pointer[i + 1]]``.
 
     The first may copy the parent whose data comes last; the others are copies already.
     """
-    ready = np.empty(len(a.device_class))
-    no_bias = np.zeros((0, 0))
     yes = np.bool_(True)
     makespan = 0.0
     for i in order:
@@ -253,7 +255,7 @@ def place_assigned(a: Arrays, t: Timeline, order: Ints, pointer: Ints, devices: 
                 has_copy = has_copy or t.row_device[row] == p
                 row = t.next_row[row]
             if not has_copy:
-                first = min(first, place(a, t, i, p, no_bias, yes, k == pointer[i], ready))
+                first = min(first, place(a, t, i, p, no_bias, yes, k == pointer[i], t.ready))
         if first < np.inf:
             makespan = max(makespan, first)
     return makespan
@@ -304,4 +306,4 @@ def best_perturbed(
         makespan = place_all(a, t, order, nobody, bias, yes, no)
         if makespan < best[0]:
             best[0] = makespan
-            best_rank[:] = trial
+            copy_into(best_rank, trial)

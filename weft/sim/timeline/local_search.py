@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.model.graph import Floats, Ints
 from weft.sim.arrays import Arrays
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import kernel, lean_inlined, lean_kernel
 from weft.sim.random import below, normal, uniform
 from weft.sim.timeline.decoding import Pools, Scratch, decode_list
 from weft.sim.timeline.list_planning import list_order, place_all
@@ -75,7 +75,7 @@ def search_lists(
     return evaluations
 
 
-@inlined
+@lean_inlined
 def _copy(priority: Floats, choice: np.ndarray, to: Point) -> None:
     to_priority, to_choice = to.priority, to.choice
     for i in range(len(priority)):
@@ -122,7 +122,7 @@ def search_devices(
     return evaluations
 
 
-@kernel
+@lean_kernel
 def _mutate(
     a: Arrays, t: Timeline, priority: Floats, forced: Ints, state: np.ndarray, n: int, num_devices: int
 ) -> None:
@@ -149,7 +149,7 @@ def _mutate(
                 _force(a, forced, i, t.row_device[row])
 
 
-@inlined
+@lean_inlined
 def _force(a: Arrays, forced: Ints, i: int, p: int) -> None:
     can = a.run[i, a.device_class[p]] < np.inf
     if can and (a.allowed.shape[0] == 0 or a.allowed[a.job[i], p]):

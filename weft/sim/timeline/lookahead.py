@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.model.graph import Floats, Ints
 from weft.sim.arrays import Arrays
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import kernel, lean_inlined
 from weft.sim.timeline.timelines import Timeline, add_row, earliest, may_run, occupy, ready_times, take_back
 
 
@@ -44,7 +44,7 @@ def place_lookahead(a: Arrays, t: Timeline, order: Ints, children: Ints) -> None
         add_row(a, t, best_p, i, best_start)
 
 
-@inlined
+@lean_inlined
 def _try_row(a: Arrays, t: Timeline, p: int, i: int, start: float, trail: Floats, depth: int) -> float:
     """Place task i for now; ``trail[depth]`` remembers how to take it back."""
     entry = occupy(a, t, p, i, start)
@@ -59,7 +59,7 @@ def _try_row(a: Arrays, t: Timeline, p: int, i: int, start: float, trail: Floats
     return t.row_finish[row]
 
 
-@inlined
+@lean_inlined
 def _undo_rows(a: Arrays, t: Timeline, trail: Floats, depth: int) -> None:
     for k in range(depth - 1, -1, -1):
         t.num_rows[0] -= 1
@@ -69,7 +69,7 @@ def _undo_rows(a: Arrays, t: Timeline, trail: Floats, depth: int) -> None:
         take_back(a, t, p, i, (int(trail[k, 0]), trail[k, 1], trail[k, 2], int(trail[k, 3])))
 
 
-@inlined
+@lean_inlined
 def _score_children(
     a: Arrays,
     t: Timeline,

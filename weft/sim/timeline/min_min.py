@@ -13,7 +13,8 @@ import numpy as np
 
 from weft.model.graph import Floats, Ints
 from weft.sim.arrays import SLOTS, Arrays
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_kernel
 from weft.sim.timeline.list_planning import before, place, pop, push
 from weft.sim.timeline.timelines import Timeline, earliest, may_run, ready_times
 
@@ -32,7 +33,8 @@ class Waiting(NamedTuple):
     run_key: Floats  # (num_classes, num_tasks) minus the run time
     longer: Floats  # (num_classes, num_tasks) the next longer run time of any task
     room_from: Ints  # (num_devices,) first step of a shared device that may have room
-    ready: Floats  # (num_devices,) buffer
+    room: Floats  # (num_classes,) buffer: when a device of the class first has room
+    left: Ints  # (num_tasks,) parents that are not placed yet
 
 
 def new_waiting(a: Arrays) -> Waiting:
@@ -51,7 +53,8 @@ def new_waiting(a: Arrays) -> Waiting:
         run_key=np.ascontiguousarray(-a.run.T),
         longer=_longer(a.run),
         room_from=np.zeros(num_devices, np.int64),
-        ready=np.empty(num_devices),
+        room=np.empty(num_classes),
+        left=np.diff(a.pred_ptr),
     )
 
 
@@ -66,24 +69,21 @@ def _longer(run: Floats) -> Floats:
 
 def place_min_min(a: Arrays, t: Timeline) -> None:
     """Place all tasks."""
-    _place_all(a, t, new_waiting(a))
+    _place_all(a, t, new_waiting(a), np.zeros((0, 0)))
 
 
-@kernel
-def _place_all(a: Arrays, t: Timeline, w: Waiting) -> None:
-    n = len(a.release)
-    left = np.empty(n, np.int64)
+@lean_kernel
+def _place_all(a: Arrays, t: Timeline, w: Waiting, no_bias: Floats) -> None:
+    n, left = len(a.release), w.left
     nobody, yes, no = np.int64(-1), np.bool_(True), np.bool_(False)
-    no_bias = np.zeros((0, 0))
     for i in range(n):
-        left[i] = a.pred_ptr[i + 1] - a.pred_ptr[i]
         if left[i] == 0:
             _add(a, t, w, i)
     for _ in range(n):
         i = _first_by_bound(a, t, w)
         if i < 0:
             i = _first_by_value(a, t, w)
-        place(a, t, i, nobody, no_bias, yes, no, w.ready)
+        place(a, t, i, nobody, no_bias, yes, no, t.ready)
         w.version[t.row_device[t.first_row[i]]] += 1
         for e in range(a.succ_ptr[i], a.succ_ptr[i + 1]):
             j = a.succ[e]
@@ -112,7 +112,7 @@ def _refresh(a: Arrays, t: Timeline, w: Waiting, i: int) -> None:
 def _least_finish(a: Arrays, t: Timeline, w: Waiting, i: int) -> tuple[float, int]:
     """Earliest finish of task i as things stand, and its device."""
     insert = np.bool_(True)
-    ready = w.ready
+    ready = t.ready
     ready_times(a, t, i, ready)
     best, device = np.inf, np.int64(0)
     for p in range(len(ready)):
@@ -145,7 +145,8 @@ def _first_by_value(a: Arrays, t: Timeline, w: Waiting) -> int:
 def _first_by_bound(a: Arrays, t: Timeline, w: Waiting) -> int:
     """The task that meets the least bound if no other can tie with it; else -1."""
     num_classes = len(w.run_size)
-    room = np.full(num_classes, np.inf)
+    room = w.room
+    room[:] = np.inf
     for p in range(len(a.device_class)):
         c = a.device_class[p]
         room[c] = min(room[c], _room(a, t, w, p))

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.arrays import Arrays
-from weft.sim.heap import push_event, sort_by_key
+from weft.sim.heap import copy_into, push_event, sort_by_key
 from weft.sim.jit import kernel
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.random import uniform
@@ -284,5 +284,5 @@ def draw_schedules(
             drawn.makespan[b] = draw_by_dispatch(pools, s, scores, state, by_logit, by_hold)
         if drawn.makespan[b] < best:
             best = drawn.makespan[b]
-            drawn.start[:] = s.start
-            drawn.device[:] = s.device
+            copy_into(drawn.start, s.start)
+            copy_into(drawn.device, s.device)

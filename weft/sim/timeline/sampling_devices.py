@@ -10,7 +10,8 @@ import numpy as np
 
 from weft.model.graph import Floats, Ints
 from weft.sim.arrays import Arrays
-from weft.sim.jit import inlined, kernel
+from weft.sim.heap import copy_into
+from weft.sim.jit import inlined, kernel, lean_inlined
 from weft.sim.random import normal
 from weft.sim.timeline.list_planning import list_order, place_all
 from weft.sim.timeline.sampling import Drawn, Scores, gumbel, plackett_luce
@@ -82,7 +83,7 @@ def draw_placements(
         if by_list:
             for i in range(n):
                 priority[i] = logit[i] + gumbel(state)
-            order[:] = list_order(a, priority)
+            order = list_order(a, priority)
             if has_gradients:
                 plackett_luce(logit, np.argsort(-priority), by_logit)
         else:
@@ -101,12 +102,12 @@ def draw_placements(
             _keep_rows(t, best_t)
 
 
-@inlined
+@lean_inlined
 def _keep_rows(t: Timeline, kept: Timeline) -> None:
-    kept.row_task[:] = t.row_task
-    kept.row_device[:] = t.row_device
-    kept.row_start[:] = t.row_start
-    kept.row_finish[:] = t.row_finish
-    kept.next_row[:] = t.next_row
-    kept.first_row[:] = t.first_row
-    kept.num_rows[:] = t.num_rows
+    copy_into(kept.row_task, t.row_task)
+    copy_into(kept.row_device, t.row_device)
+    copy_into(kept.row_start, t.row_start)
+    copy_into(kept.row_finish, t.row_finish)
+    copy_into(kept.next_row, t.next_row)
+    copy_into(kept.first_row, t.first_row)
+    copy_into(kept.num_rows, t.num_rows)

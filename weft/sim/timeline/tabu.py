@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from weft.model.graph import Floats, Ints
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_kernel
 from weft.sim.timeline.disjunctive import (
     BEST,
     DRAW,
@@ -273,7 +274,7 @@ def _apply(shop: Shop, walk: Walk, c: int) -> None:
     tails(shop, walk, high)
 
 
-@kernel
+@lean_kernel
 def search(shop: Shop, walk: Walk, iterations: int, patience: int, neighbourhood: int) -> int:
     """Continue the walk for this many moves, or until ``patience`` moves brought nothing new.
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.arrays import Arrays
-from weft.sim.jit import inlined, kernel
+from weft.sim.jit import lean_inlined as inlined
+from weft.sim.jit import lean_kernel
 
 SLACK = 1e-9
 """Relative slack of a capacity check, for demands that are not whole numbers."""
@@ -39,6 +40,7 @@ class Timeline(NamedTuple):
     first_row: Ints  # (num_tasks,) -1: not placed yet
     num_rows: Ints  # (1,)
     last_finish: Floats  # (num_devices,) for append mode
+    ready: Floats  # (num_devices,) buffer: when the data of the task at hand is there
 
 
 FIRST_ROOM = 4
@@ -70,12 +72,13 @@ def new_timeline(a: Arrays, extra_rows: int = 0) -> Timeline:
         first_row=np.empty(num_tasks, np.int64),
         num_rows=np.zeros(1, np.int64),
         last_finish=np.zeros(num_devices),
+        ready=np.empty(num_devices),
     )
     clear(a.is_unary, timeline)
     return timeline
 
 
-@kernel
+@lean_kernel
 def clear(is_unary: Bools, t: Timeline) -> None:
     """Make all devices idle again."""
     t.top[:] = 0
@@ -173,7 +176,8 @@ def occupy(a: Arrays, t: Timeline, p: int, i: int, start: float) -> tuple[int, f
         return take_gap(t, p, start, finish, t.shortest[a.device_class[p]])
     made = 0
     if finish > start:
-        made = int(split_step(t, p, start)) + 2 * int(split_step(t, p, finish))
+        for is_end in range(2):  # one call, inlined once
+            made += int(split_step(t, p, finish if is_end else start)) << is_end
         _add(a, t, p, i, start, finish, 1.0)
     return -1, start, finish, made
 
