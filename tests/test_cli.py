@@ -363,13 +363,6 @@ def test_python_block_of_the_docs_prints_a_result(
     assert capsys.readouterr().out.startswith(start)
 
 
-def test_readme_shell_line_runs(beside_examples: Weft, tmp_path: Path) -> None:
-    program, *words = shlex.split(_blocks("sh", "README.md")[0])
-    assert program == "weft"
-    assert beside_examples(*words).code == 0
-    assert (tmp_path / "gantt.png").exists()
-
-
 @pytest.mark.parametrize("number", range(4))
 def test_start_page_shows_what_its_commands_print(beside_examples: Weft, number: int) -> None:
     command = _blocks("sh", "docs/start.md")[1:][number]
