@@ -19,7 +19,8 @@ import pytest
 import weft
 from weft.sim import jit_cache
 from weft.sim.jit import CACHE, kernel, kernel_sources
-from weft.sim.jit_cache import NOTICE, KernelCache
+from weft.sim.jit_cache import KernelCache
+from weft.sim.jit_notice import NOTICE
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEM = (str(ROOT / "examples" / "pipeline.json"), "-c", str(ROOT / "examples" / "cluster.toml"))

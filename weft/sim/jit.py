@@ -19,8 +19,12 @@ from typing import Any
 
 import numba
 
-from weft.sim.jit_cache import KernelCache, PartCache, keep_in
-from weft.sim.jit_parts import PartCompiler
+from weft.sim.jit_notice import announce
+
+KNOWN = ("0.68.",)
+"""Versions of numba whose inner parts are known, so that helpers compile only with the kernels they are part of.
+With any other, kernels are the same but take about twice as long to compile."""
+IS_KNOWN = numba.__version__.startswith(KNOWN)
 
 _ROOT = Path(__file__).resolve().parent.parent
 _DECORATED = re.compile(rb"^@(?:lean_)?(?:kernel|inlined|inlined_kernel)\b", re.MULTILINE)
@@ -63,7 +67,14 @@ def cache_folder() -> Path:
 
 
 CACHE = cache_folder()
-keep_in(CACHE)
+if IS_KNOWN:
+    from weft.sim.jit_cache import KernelCache, PartCache, keep_in
+    from weft.sim.jit_parts import PartCompiler
+
+    keep_in(CACHE)
+else:
+    numba.config.CACHE_DIR = str(CACHE)
+announce()
 
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -99,6 +110,8 @@ def lean_inlined(function: Callable[..., Any]) -> Any:
 
 def _kernel(function: Callable[..., Any], *, counts: bool, forceinline: bool = False) -> Any:
     """A kernel; where another kernel calls it, it is a part of that one."""
+    if not IS_KNOWN:
+        return numba.njit(**_OPTIONS, _nrt=counts, cache=True, forceinline=forceinline)(function)
     made = numba.njit(**_OPTIONS, _nrt=counts)(function)
     made._cache = KernelCache(function)  # noqa: SLF001  what cache=True does, with files of our own
     part = _part(function, counts=counts, forceinline=forceinline)
@@ -108,6 +121,8 @@ def _kernel(function: Callable[..., Any], *, counts: bool, forceinline: bool = F
 
 def _part(function: Callable[..., Any], *, counts: bool, forceinline: bool = False) -> Any:
     options = _OPTIONS | {"no_cpython_wrapper": True, "forceinline": forceinline}
+    if not IS_KNOWN:
+        return numba.njit(**options, _nrt=counts, cache=True)(function)
     made = numba.njit(**options, _nrt=counts, pipeline_class=PartCompiler)(function)
     made._cache = PartCache(function)  # noqa: SLF001
     return made

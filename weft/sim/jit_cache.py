@@ -1,4 +1,4 @@
-"""The files of compiled kernels, and what is said while they are made.
+"""The files of compiled kernels.
 
 A folder that cannot be written, or has no room left, stops nobody: kernels then compile in every process.
 """
@@ -6,11 +6,10 @@ A folder that cannot be written, or has no room left, stops nobody: kernels then
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from numba.core import caching, event
+from numba.core import caching
 
 from weft.sim import jit_parts
 
@@ -86,42 +85,6 @@ class PartCache(KernelCache):
     _impl_class = _PartFile
 
 
-class _Notice(event.Listener):
-    """Says once per process that kernels compile, and logs how long each took."""
-
-    def __init__(self) -> None:
-        self._is_said, self._depth, self._started = False, 0, 0.0
-
-    def on_start(self, what: Any) -> None:
-        if not _is_own(what):
-            return
-        if not self._is_said:
-            self._is_said = True
-            _LOG.warning(NOTICE)
-        if self._depth == 0:
-            self._started = time.perf_counter()
-        self._depth += 1
-
-    def on_end(self, what: Any) -> None:
-        if not _is_own(what):
-            return
-        self._depth -= 1
-        if self._depth == 0:
-            name = what.data["dispatcher"].py_func.__qualname__
-            _LOG.info("compiled %s in %.1f s", name, time.perf_counter() - self._started)
-
-
-def _is_own(what: Any) -> bool:
-    return str(what.data["dispatcher"].py_func.__module__).startswith("weft.")
-
-
-NOTICE = (
-    "weft compiles the kernels this needs, once: where it was measured, about 6 s of one core for a first plan, "
-    "110 s for all there are (weft doctor --compile) ..."
-)
-
-
 def keep_in(folder: Path) -> None:
-    """Files go into this folder; from now on compiling is announced."""
+    """Files go into this folder."""
     Locator.folder = folder
-    event.register("numba:compile", _Notice())

@@ -4,7 +4,7 @@ numba optimises and assembles every function it compiles, and then once more as 
 level by level. For what only kernels call, most of that is thrown away. Here an inlined helper stays as
 it was lowered, so that the kernel around it is optimised once, as a whole; a kernel that another kernel
 calls is optimised, since it may stay apart; nothing is assembled that Python does not call. Relies on
-inner parts of numba: ``tests/sim/test_jit.py`` fails where a new version moves them.
+inner parts of numba, so only versions it was tested with use it (``KNOWN`` in ``jit.py``).
 """
 
 from __future__ import annotations
