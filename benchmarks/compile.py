@@ -78,7 +78,8 @@ def _best(words: Sequence[str], folders: Sequence[Path], rounds: int) -> list[Us
 def _run(words: Sequence[str], folder: Path) -> Used:
     """Run Python in a checkout with an empty cache folder; its CPU time is that of all its threads."""
     with tempfile.TemporaryDirectory() as cache:
-        environment = os.environ | {"WEFT_CACHE": cache, "PYTHONPATH": str(folder)}
+        paths = os.pathsep.join(filter(None, (str(folder.resolve()), os.environ.get("PYTHONPATH"))))
+        environment = os.environ | {"WEFT_CACHE": cache, "PYTHONPATH": paths}
         started = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, *words],
