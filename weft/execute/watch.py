@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 class SpeedWatch:
     """Compares run times with those expected, device by device, each against what is usual for the kind of task."""
 
-    tolerance: float = 1.5
+    tolerance: float = 1.6
     """A device that is slower, or faster, by less than this factor is left alone."""
-    overdue: float = 2.0
+    overdue: float = 2.5
     """A task that has run this many times as long as expected says that its device is slow before it ends."""
-    least: int = 2
+    least: int = 3
     """Tasks that have to end on a device before anything is made of them."""
-    recent: int = 4
+    recent: int = 5
     """Tasks of a device that count, latest first."""
     least_time: float = 0.05
     """Seconds below which an expected run time says nothing."""
@@ -44,6 +44,9 @@ class SpeedWatch:
         if not known:
             return None
         common = known[(len(known) - 1) // 2] if len(known) == len(usual) else 1.0
+        common = (
+            common if self._is_off(common, 1.0) else 1.0
+        )  # all are slow: the cluster file is, not a device
         factors = list(told.factors)
         for device, number in told.devices.items():
             found = usual[device]

@@ -85,7 +85,7 @@ def can_join(planner: Planner) -> TypeGuard[Joining]:
     return getattr(planner, "plans_beside", False) is True
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class GivenPlan:
     """Plans that were made before, by any planner: each job is carried out as its plan says.
 
