@@ -6,6 +6,7 @@ for a message between two tasks, and has a result that was lost made again befor
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,10 @@ class Observed:
     base: float
     """Expected, by the cluster that the run began with."""
     actual: float
+    work: float | None
+    """Of the task in its graph; None: it has none."""
     size: float | None
+    """Bytes of its result, where they are known."""
 
 
 class Watcher(Protocol):
@@ -190,9 +194,12 @@ class Drive:
 
     def _observe(self, event: Event, order: Order, actual: float) -> None:
         graph = self.told.open_jobs[order.job]
-        kind = graph.kinds[int(graph.kind[graph.index[order.task]])]
+        task = graph.task(graph.index[order.task])
         base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
-        self.observed.append(Observed(order.device, order.job, order.task, kind, base, actual, event.size))
+        work = task.work if math.isfinite(task.work) else None
+        self.observed.append(
+            Observed(order.device, order.job, order.task, task.kind, base, actual, work, event.size)
+        )
 
     def forget_decisions(self) -> None:
         """The session was made again: what it had decided and does not run yet counts as queued ahead."""

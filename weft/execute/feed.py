@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from weft.model.graph import TaskGraph
@@ -46,10 +46,11 @@ class Feed:
             found.append(self._coming.pop())
         return found
 
-    def drop(self, jobs: Iterable[Name]) -> None:
+    def take_named(self, jobs: Container[Name]) -> list[Arrival]:
         """Jobs that have arrived before, in a run that goes on."""
-        gone = set(jobs)
-        self._coming = [one for one in self._coming if one.job not in gone]
+        found = [one for one in self._coming if one.job in jobs]
+        self._coming = [one for one in self._coming if one.job not in jobs]
+        return found[::-1]
 
 
 def feed_of(problem: Problem) -> Feed:

@@ -30,6 +30,10 @@ class Ledger:
         """So often a task was tried before, in a run that goes on."""
         self._attempts[job, task] = max(attempts, self._attempts.get((job, task), 0))
 
+    def count_orders(self, orders: int) -> None:
+        """So many orders were given before, in a run that goes on."""
+        self._num_orders = max(orders, self._num_orders)
+
     def open(self, order: Order, *, is_decided: bool) -> None:
         """An order was given to the engine."""
         self.orders[order.key] = order
