@@ -50,7 +50,7 @@ RULES = (
     "liveness",  # nothing that could run waits longer than the deadline
 )
 """Names of the rules."""
-_CAUSES = {"lost": "lost", "joined": "joined", "failed": "failed", "speeds": "speed", "resumed": "resumed"}
+_CAUSES = {"lost": "lost", "joined": "joined", "speeds": "speed", "resumed": "resumed"}
 """Reason of a plan -> the event that must have been."""
 
 
@@ -119,6 +119,7 @@ class _Reader(Reading):
             where = frozenset(allowed[name]) if name in allowed else None
             job.tasks[name] = Task(job, name, slots.get(name, 1), where)
             job.tasks[name].last_submission = self.last_submissions.get((job.name, name), -1)
+            job.tasks[name].is_left_out = (job.name, name) in self.left_out
         if len(job.tasks) < len(row["tasks"]):
             self.say("job", f"job {job.name} has several tasks of one name")
         for source, target in row["edges"]:
@@ -162,7 +163,7 @@ class _Reader(Reading):
             self.say("sequence", f"order {row['sequence']} after order {device.sequence}", task, device)
         for parent in task.parents:
             on_the_way = parent.order is not None and parent.is_open and parent.order.device is device
-            if not (parent.is_reported or parent.is_skipped or (row["ahead"] and on_the_way)):
+            if not (parent.is_reported or parent.is_left_out or (row["ahead"] and on_the_way)):
                 self.say(
                     "precedence", f"submitted before {parent.name} was reported or given there", task, device
                 )
@@ -228,7 +229,7 @@ class _Reader(Reading):
             self.settle(order.task)
 
     def _cancelled(self, row: Row) -> None:
-        order = self.order(row, (WAITING,))
+        order = self.order(row, (WAITING, RUNNING))
         if order is not None:
             self.drop_order(order, CANCELLED)
             self.settle(order.task)

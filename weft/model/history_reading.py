@@ -42,7 +42,7 @@ class Reading:
         self.driver, self.losses = 0, 0
         self.seen: dict[str, int] = {}
         self.waits = Waits(self.devices, deadline / SECONDS[run["time_unit"]])
-        self.finals, self.last_submissions = _foretold(rows)
+        self._foretell()
 
     def say(
         self, rule: str, detail: str, task: Task | str | None = None, device: Device | str | None = None
@@ -113,16 +113,16 @@ class Reading:
         for task in tasks:
             self.waits.settle(task, self.place)
 
-
-def _foretold(rows: Sequence[Row]) -> tuple[dict[Name, str], dict[tuple[Name, str], int]]:
-    """How every job ends, and the row of the last order for every task."""
-    finals: dict[Name, str] = {}
-    last: dict[tuple[Name, str], int] = {}
-    for place, row in enumerate(rows):
-        if fault_of(row):
-            continue
-        if row["event"] == "ended":
-            finals[row["job"]] = row["outcome"]
-        elif row["event"] == "submitted":
-            last[row["job"], row["task"]] = place
-    return finals, last
+    def _foretell(self) -> None:
+        """What is written down later than it is known: how jobs end, what is skipped, which orders are the last."""
+        self.finals: dict[Name, str] = {}
+        self.last_submissions: dict[tuple[Name, str], int] = {}
+        self.left_out: set[tuple[Name, str]] = set()
+        for place, row in enumerate(self.rows):
+            event = "" if fault_of(row) else row["event"]
+            if event == "ended":
+                self.finals[row["job"]] = row["outcome"]
+            elif event == "submitted":
+                self.last_submissions[row["job"], row["task"]] = place
+            elif event == "skipped":
+                self.left_out.add((row["job"], row["task"]))

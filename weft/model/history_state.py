@@ -72,6 +72,8 @@ class Task:
     """How many losses there had been when it finished last."""
     branch: tuple[object, ...] | None = None
     is_skipped: bool = False
+    is_left_out: bool = False
+    """Whether it is skipped in the end: that may be written down later than it is known."""
     because: Task | None = None
     """Whose failure it was dropped for."""
     has_taken: bool = False
@@ -108,9 +110,9 @@ class Task:
     def lacking(self) -> Task | None:
         """A parent whose end has not been reported; the first one where all were skipped."""
         for parent in self.parents:
-            if not parent.is_reported and not parent.is_skipped:
+            if not parent.is_reported and not parent.is_left_out:
                 return parent
-        is_orphan = bool(self.parents) and all(parent.is_skipped for parent in self.parents)
+        is_orphan = bool(self.parents) and all(parent.is_left_out for parent in self.parents)
         return self.parents[0] if is_orphan else None
 
     @property
@@ -149,7 +151,14 @@ class Job:
 
 def is_waiting_to_run(task: Task, place: int) -> bool:
     """Whether a task could be given to a device: its parents are reported, and nothing is under way for it."""
-    if task.is_settled or task.is_open or task.has_taken or task.job.outcome or not task.has_all:
+    if (
+        task.is_settled
+        or task.is_left_out
+        or task.is_open
+        or task.has_taken
+        or task.job.outcome
+        or not task.has_all
+    ):
         return False
     order = task.order
     if order is None or task.last_submission > place:

@@ -17,9 +17,9 @@ _SILENT = ("planned", "shadow", "speed", "stray")
 class Waits:
     """Tasks that could be given to a device, and orders that could start.
 
-    A decision to wait holds until something happens. Until then, and after every event that leaves a device
-    free and a task ready, a start, an order or a decision to wait is due within the deadline. An order whose
-    parents are reported is to start within the deadline once its device has room for it.
+    After every event that leaves a device free and a task ready, a start, an order or a decision to wait is due
+    within the deadline; it holds until something happens again. An order whose parents are reported is to start
+    within the deadline once its device has room for it.
     """
 
     def __init__(self, devices: Mapping[str, Device], deadline: float) -> None:
@@ -45,14 +45,12 @@ class Waits:
     def note(self, event: str, time: float) -> None:
         """A row was read."""
         if event == "waited":
-            self._due, self._last_wait = None, time
-            return
-        if event in _SILENT:
-            return
-        was_due = self._due
-        self._due = self._free_pair()
-        if was_due is None or event in _ANSWERS:
-            self._since = time
+            self._last_wait = time
+        if event in _ANSWERS:
+            self._due = None
+        elif event not in _SILENT:
+            was_due, self._due = self._due, self._free_pair()
+            self._since = time if was_due is None else self._since
 
     def _free_pair(self) -> tuple[Task, Device] | None:
         """A task that could be given to a device, and that device."""
