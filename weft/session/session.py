@@ -115,6 +115,11 @@ class Session:
         return self._view.has_choice
 
     @property
+    def has_queues(self) -> bool:
+        """Whether tasks wait in queues by kind and devices take them in batches: the queue view."""
+        return self._view.can_vacate
+
+    @property
     def num_fallbacks(self) -> int:
         """Decisions far outside a policy's training, which a rule made."""
         return self._view.num_fallbacks
