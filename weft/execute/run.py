@@ -219,9 +219,7 @@ def _learn(drive: Drive, cluster: Cluster, path: Path) -> None:
     profile.write()
 
 
-def _result(
-    drive: Drive, task: Task, chosen: Chosen, folder: RunFolder | None, engine: Engine
-) -> Run:
+def _result(drive: Drive, task: Task, chosen: Chosen, folder: RunFolder | None, engine: Engine) -> Run:
     rows = drive.history.rows
     ends = [float(row["time"]) for row in rows if row["event"] == "finished"]
     last = rows[-1]
