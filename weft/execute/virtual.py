@@ -61,6 +61,7 @@ class _Virtual:
     """What both engines have in common: the clock, ends to come, devices that go and come."""
 
     name = "virtual"
+    is_live = False
 
     def __init__(self, cluster: Cluster, faults: Faults) -> None:
         faults.refuse_strangers(cluster.device_names)
