@@ -99,6 +99,30 @@ def test_order_given_ahead_waits_for_its_device_and_its_inputs():
     ]  # fmt: skip
 
 
+def test_order_given_ahead_fails_with_its_input():
+    engine = tasks(Faults(failures=(Failure(0, "a"),)))
+    for one in (order("a"), order("b", inputs=("a",)), order("d", 1, inputs=("b",)), order("c")):
+        engine.submit(one)
+    engine.events(None)
+    found = engine.events(None)
+    assert [(event.kind, event.task, event.note) for event in found] == [
+        ("failed", "a", "it was to fail"), ("failed", "b", "its input 'a' has failed"),
+        ("failed", "d", "its input 'b' has failed"), ("started", "c", ""),
+    ]  # fmt: skip
+
+
+def test_order_given_ahead_is_lost_with_its_device():
+    engine = tasks(Faults((Loss("cpu-0", 0.5, 2.0),)))
+    engine.submit(order("a"))
+    engine.submit(order("b", inputs=("a",)))
+    engine.submit(order("d", 1, inputs=("b",)))
+    assert story([*engine.events(None), *engine.events(None), *engine.events(None)]) == [
+        ("started", 0.0, "a"), ("lost", 0.5, "cpu-0"), ("failed", 0.5, "d"), ("joined", 2.0, "cpu-0")
+    ]  # fmt: skip
+    engine.submit(order("c"))
+    assert story(engine.events(None)) == [("started", 2.0, "c")]
+
+
 def test_device_runs_as_many_as_it_has_slots():
     engine = tasks(slots=2)
     for name in "acb":
