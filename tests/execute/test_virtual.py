@@ -15,9 +15,9 @@ from weft import Session
 from weft.errors import InputError
 from weft.execute.engine import Event, Order
 from weft.execute.faults import Failure, Faults, Loss, Slowdown
-from weft.execute.loop import Arrival, Played, play
+from weft.execute.feed import Arrival
 from weft.execute.virtual import NO_FAULTS, VirtualQueues, VirtualTasks
-from weft.execute.virtual_runs import arrivals_of
+from weft.execute.virtual_runs import arrivals_of, play
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
@@ -234,6 +234,24 @@ def drawn_faults(
     return Faults(tuple(losses), tuple(slowdowns), tuple(failures))
 
 
+class Played:
+    """A session and an engine, until nothing is left to happen, and all that happened."""
+
+    def __init__(
+        self, session: Session, engine: VirtualTasks | VirtualQueues, arrivals: list[Arrival]
+    ) -> None:
+        self.events: list[Event] = []
+        tell = engine.events
+
+        def watched(until: float | None) -> list[Event]:
+            self.events += (found := tell(until))
+            return found
+
+        engine.events = watched  # type: ignore[method-assign]
+        drive = play(session, engine, arrivals)
+        self.starts, self.ended = drive.starts, drive.told.ends
+
+
 def assert_once(played: Played, faults: Faults, num_tasks: int) -> None:
     """Every order ends once at most, every task ends well once, and only what was to fail fails."""
     ends = Counter(event.key for event in played.events if event.kind in ("finished", "failed"))
@@ -254,7 +272,7 @@ def carry_out(scheduler: str, chosen: Problem, faults: Faults, seed: int) -> tup
         chosen.cluster, scheduler, seed=seed, keeps_record=True, max_losses=ENOUGH, time_unit=chosen.time_unit
     )
     engine = VirtualTasks(chosen, realise(chosen, seed), faults)
-    return play(session, engine, arrivals_of(chosen, tells_graphs=True)), session
+    return Played(session, engine, arrivals_of(chosen, tells_graphs=True)), session
 
 
 @settings(max_examples=90, deadline=None, derandomize=True)
@@ -289,8 +307,11 @@ def test_every_task_of_a_stream_ends_once_whatever_goes_wrong(seed: int, num_job
     span = 40.0 * num_jobs
     faults = drawn_faults(rng, case.problem.cluster, dict.fromkeys(range(num_jobs), names), span)
     session = Session(case, scheduler, seed=seed, keeps_record=True, max_losses=ENOUGH)
-    coming = [Arrival(time, job) for job, time in enumerate(setup.arrivals.draw(seed).tolist())]
-    played = play(session, VirtualQueues(setup, seed, faults=faults), coming)
+    coming = [
+        Arrival(time, job, names, is_known=True)
+        for job, time in enumerate(setup.arrivals.draw(seed).tolist())
+    ]
+    played = Played(session, VirtualQueues(setup, seed, faults=faults), coming)
     record = session.record()
     assert_once(played, faults, int((record.outcome == DONE).sum()))
     assert [end.outcome for end in played.ended] == ["done"] * num_jobs
@@ -316,7 +337,11 @@ def test_task_that_fails_too_often_takes_its_job_along_and_what_runs_is_cancelle
     chosen = problem()
     faults = Faults(slowdowns=(Slowdown("cpu-1", 0.0, 100.0),), failures=(Failure(0, "a"),))
     session = Session(chosen, "fifo", max_attempts=1)
-    played = play(session, VirtualTasks(chosen, expected(chosen), faults), [Arrival(0.0, 0)])
+    played = Played(
+        session,
+        VirtualTasks(chosen, expected(chosen), faults),
+        [Arrival(0.0, 0, chosen.graph, is_known=True)],
+    )
     assert [(event.kind, event.task, event.note) for event in played.events if event.kind == "failed"] == [
         ("failed", "a", "it was to fail"), ("failed", "c", "cancelled")
     ]  # fmt: skip

@@ -202,7 +202,9 @@ class Drive:
         return FAILED
 
     def _observe(self, event: Event, order: Order, actual: float) -> None:
-        graph = self.told.open_jobs[order.job]
+        graph = self.told.open_jobs.get(order.job)
+        if graph is None:  # its job is over without it
+            return
         task = graph.task(graph.index[order.task])
         base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
         work = task.work if math.isfinite(task.work) else None

@@ -150,7 +150,8 @@ class Told:
         """A task has ended well."""
         device, time, branch = self.number(order.device), event.time, event.branch
         self.num_done += 1
-        self.done[order.job].add(order.task)
+        if order.job in self.done:
+            self.done[order.job].add(order.task)
         self._tell(
             order.job, lambda session: session.finished(order.job, order.task, device, time, branch=branch)
         )
