@@ -156,6 +156,26 @@ class Executed:
         rest = self.makespan - self.planned_makespan - sum(parts.values())
         return {**parts, "transfers, and another place or order of tasks": rest}
 
+    def facts(self) -> dict[str, Any]:
+        """The figures of the whole run, for a document that does not list every task."""
+        names = (
+            *("on", "scheduler", "policy", "time_unit", "is_ok", "reason", "faults", "drivers"),
+            *("planned_makespan", "makespan", "error_percent", "why", "idle", "inversions", "throughput"),
+            *("plans", "factors", "mean_job_time", "p99_job_time"),
+        )
+        workers = [asdict(worker) for worker in self.workers]
+        return {name: getattr(self, name) for name in names} | {
+            "tasks": len(self.tasks),
+            "done": self.num_done,
+            "attempts": sum(task.attempts for task in self.tasks),
+            "failures": len(self.failures),
+            "jobs": len(self.jobs),
+            "workers": workers,
+            "kinds": [asdict(one) for one in self.kinds],
+            "shadow": None if self.shadow is None else asdict(self.shadow) | {"share": self.shadow.share},
+            "split": None if self.split is None else asdict(self.split),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         whole = asdict(self)
