@@ -55,6 +55,12 @@ def _cut_broken_end(path: Path) -> None:
             file.truncate(end)
 
 
+def is_history(path: str | Path) -> bool:
+    """Whether this is the folder of a run that was carried out, or the history in it."""
+    file = Path(path)
+    return (file / HISTORY).is_file() if file.is_dir() else file.name == HISTORY and file.is_file()
+
+
 def read_history(path: str | Path) -> list[Row]:
     """Rows of a history file, or of that of a run folder; a broken last line is left out."""
     file = Path(path)

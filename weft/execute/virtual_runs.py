@@ -1,0 +1,74 @@
+"""Problems and streams, carried out in virtual time by a session.
+
+Decisions are asked for when the kernels of ``weft.sim`` ask for them: schedules and job times are those of the
+kernels' own runs, byte for byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.execute.engine import FINISHED
+from weft.execute.loop import Arrival, play
+from weft.execute.virtual import VirtualQueues, VirtualTasks
+from weft.model.graph import Bools, Floats
+from weft.model.problem import Problem, Realisation
+from weft.model.schedule import Schedule
+from weft.session import Session, Start
+from weft.session.messages import EXPIRED
+from weft.sim.queues.environment import Setup
+
+
+@dataclass(frozen=True, eq=False)
+class Driven:
+    """What became of one stream."""
+
+    job_times: Floats  # (num_jobs,) expired jobs count with the limit
+    starts: tuple[tuple[float, Start], ...]
+    """When what was started, in order."""
+
+
+def drive_queues(session: Session, setup: Setup, seed: int, taken: Bools | None = None) -> Driven:
+    """Play one stream of this seed against a new session of the same problem; jobs are called by their number.
+
+    ``taken`` (num_edges, num_jobs) says what the branches of tasks decide; None: the seed does.
+    """
+    arrival = setup.arrivals.draw(seed)
+    coming = [Arrival(time, job) for job, time in enumerate(arrival.tolist())]
+    played = play(session, VirtualQueues(setup, seed, taken), coming)
+    finish = np.full(len(arrival), np.nan)
+    for end in played.ended:
+        job = int(end.job)
+        finish[job] = arrival[job] + setup.rules.expiry if end.outcome == EXPIRED else end.time
+    return Driven(finish - arrival, tuple(played.starts))
+
+
+def drive_tasks(
+    session: Session, problem: Problem, world: Realisation, *, tells_graphs: bool = False
+) -> Schedule:
+    """Carry a problem out with a new session; returns what happened. Jobs are called by their number.
+
+    ``tells_graphs``: the session is one of the cluster alone, and jobs bring their graphs.
+    """
+    played = play(session, VirtualTasks(problem, world), arrivals_of(problem, tells_graphs=tells_graphs))
+    ends = {event.key: event.time for event in played.events if event.kind == FINISHED}
+    starts = [start for _, start in played.starts]
+    jobs = [int(one.job) for one in starts]
+    nodes = [problem.jobs[j].graph.index[one.task] for j, one in zip(jobs, starts, strict=True)]
+    return Schedule(
+        problem,
+        np.array([problem.offsets[j] + i for j, i in zip(jobs, nodes, strict=True)], np.int64),
+        np.array([problem.cluster.device_index[one.device] for one in starts], np.int64),
+        np.array([one.expected_start for one in starts], np.float64),
+        np.array([ends[one.job, one.task, one.attempt] for one in starts], np.float64),
+        realisation=world,
+    )
+
+
+def arrivals_of(problem: Problem, *, tells_graphs: bool = False) -> list[Arrival]:
+    """The jobs of a problem by release, called by their number; ``tells_graphs``: with what they are."""
+    order = np.argsort([job.release for job in problem.jobs], kind="stable").tolist()
+    jobs = [(j, problem.jobs[j]) for j in order]
+    return [Arrival(job.release, j, job if tells_graphs else None) for j, job in jobs]
