@@ -391,6 +391,7 @@ def _device_entry(cluster: Cluster, c: int, count: int, written: set[int]) -> di
         "watts",
         "idle_watts",
         "price",
+        "overhead",
     ):
         value = getattr(device_class, key)
         is_needed = key == "speed" and value is not None and (device_class.times or device_class.speeds)

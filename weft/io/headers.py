@@ -75,6 +75,7 @@ class DevicePart(_Part):
     watts: Annotated[float, Field(ge=0)] = 0.0
     idle_watts: Annotated[float, Field(ge=0)] = 0.0
     price: Annotated[float, Field(ge=0)] = 0.0
+    overhead: Seconds = 0.0
     capacity: dict[str, Annotated[float, Field(ge=0)]] = {}
 
     @model_validator(mode="before")
