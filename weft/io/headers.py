@@ -132,6 +132,8 @@ class ClusterPart(_Part):
     device: list[DevicePart] = []
     link: list[LinkPart] = []
     links: LinkTablePart | None = None
+    workers: dict[str, Text] = {}
+    calibration: dict[str, Any] = {}
 
 
 class ObjectivePart(_Part):
