@@ -164,6 +164,46 @@ class ProblemPart(_Part):
     objective: ObjectivePart = ObjectivePart()
 
 
+class SeriesPart(_Part):
+    """Values of a profile, summed up."""
+
+    count: Annotated[int, Field(ge=1)]
+    mean: Annotated[float, Field(ge=0)]
+    m2: Annotated[float, Field(ge=0)]
+    least: Annotated[float, Field(ge=0)]
+    most: Annotated[float, Field(ge=0)]
+    recent: Annotated[float, Field(ge=0)]
+
+
+class SeenKindPart(_Part):
+    """A kind of task on a class of device, in a profile."""
+
+    kind: str
+    class_name: Text = Field(alias="class")
+    seconds: SeriesPart
+    pace: SeriesPart | None = None
+    size: SeriesPart | None = None
+
+
+class SeenTaskPart(_Part):
+    """A single task of a graph on a class of device, in a profile."""
+
+    graph: Text
+    task: Text
+    class_name: Text = Field(alias="class")
+    seconds: SeriesPart
+    pace: SeriesPart | None = None
+    size: SeriesPart | None = None
+
+
+class ProfilePart(_Part):
+    """A whole profile."""
+
+    schema_name: str = Field(alias="schema")
+    kinds: list[SeenKindPart] = []
+    tasks: list[SeenTaskPart] = []
+
+
 PartT = TypeVar("PartT", bound=_Part)
 
 
