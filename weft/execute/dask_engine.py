@@ -25,7 +25,9 @@ from weft.execute.dask_orders import ENDED, HELD, RUNNING, SENT, Device, Entry, 
 from weft.execute.dask_orders import DaskDevice as DaskDevice
 from weft.execute.dask_scheduler import WORKERS
 from weft.execute.dask_worker import Ticket, run_order
+from weft.execute.drive import LOST_RESULT
 from weft.execute.engine import CANCELLED, FAILED, FINISHED, JOINED, LOST, STARTED, Event, Order, WallClock
+from weft.execute.keeping import NotKept, kept
 from weft.execute.work import Place, Workload, note_of
 from weft.session.messages import Name
 
@@ -35,6 +37,10 @@ STUCK = 5.0
 """Seconds after which a task that its free device does not start is given back."""
 MOST_MOVES = 20
 """How often a task is sent again that Dask moved though its worker is there."""
+
+
+class _Lacking(Exception):
+    """A result that a task needs is nowhere."""
 
 
 class DaskEngine:
@@ -83,8 +89,7 @@ class DaskEngine:
         self._numbered: list[Entry] = []
         self._latest: dict[tuple[Name, str], Entry] = {}
         self._news: list[Event] = []
-        self.strays: list[Event] = []
-        """Ends of runs that nobody waited for: of a device that was lost, or of a result that Dask made again."""
+        self._kept: dict[tuple[Name, str], Any] = {}
         self.is_stealing_off = False
         """Whether Dask moves nothing by itself."""
         self._looked = self._polled = 0.0
@@ -152,7 +157,10 @@ class DaskEngine:
 
     def result(self, job: Name, task: str) -> Any:
         """What a finished task has returned."""
-        value = self._latest[job, task].future.result()
+        try:
+            value = self._future(job, task).result()
+        except _Lacking:
+            raise WeftError(f"no result of task {task!r} of job {job!r} is kept") from None
         if isinstance(value, spoken.Unfinished):
             raise WeftError(f"task {task!r} of job {job!r} has no result: {value.note}")
         return value
@@ -165,6 +173,7 @@ class DaskEngine:
         for entry in self._numbered:
             entry.future = None
         self._latest.clear()
+        self._kept.clear()
         self._link.close()
 
     # -- sending -----------------------------------------------------------------------------------
@@ -178,39 +187,47 @@ class DaskEngine:
             assert device.worker is not None
             try:
                 entry.future = self._send(entry, device.worker.address)
+            except _Lacking as lacking:
+                self._end(entry, FAILED, self.now, note=f"{LOST_RESULT}{lacking}")
             except Exception as error:  # serialisation fails in many ways
                 self._end(entry, FAILED, self.now, note=f"it cannot be sent: {note_of(error)}")
 
     def _send(self, entry: Entry, address: str) -> Any:
-        """A future of an order; without an address: of its result once more, wherever Dask likes."""
         order, given = entry.order, entry.device.given
-        parents = [self._latest.get((order.job, task)) for task in order.inputs]
-        futures = [parent and self._future(parent) for parent in parents]
-        lacking = [task for task, one in zip(order.inputs, futures, strict=True) if one is None]
-        if lacking:
-            raise InputError(f"no result of {', '.join(lacking)} is kept here")
+        futures = [self._future(order.job, task) for task in order.inputs]
         folder = self._folder(order.job, order.task) if self._folder is not None else ""
         place = Place(
             str(order.job), order.task, order.attempt, given.name, given.device_class, folder, self._timeout
         )
         work = spoken.written(self._workload.work(order.job, order.task))
-        ticket = Ticket(entry.number, self._topic, address, work, place, order.inputs)
-        pin = {"workers": [address], "allow_other_workers": True} if address else {}
         return self._client.submit(
             run_order,
-            ticket,
+            Ticket(entry.number, self._topic, address, work, place, order.inputs),
             *futures,
-            key=f"{order.task}-{self._topic}-{order.job}-{order.attempt}-{uuid.uuid4().hex[:8]}",
+            key=f"{order.task}-{self._topic}-{entry.number}-{entry.moves}",
+            workers=[address],
+            allow_other_workers=True,
             priority=-order.sequence,
             pure=False,
             retries=0,
-            **pin,
         )
 
-    def _future(self, entry: Entry) -> Any:
-        if entry.is_broken:
-            entry.is_broken, entry.future = False, self._send(entry, "")
-        return entry.future
+    def _future(self, job: Name, task: str) -> Any:
+        """The result of a task: on a worker, or as it was kept in its folder."""
+        entry = self._latest.get((job, task))
+        if entry is not None and entry.future is not None:
+            return entry.future
+        known = self._kept.get((job, task))
+        if known is not None and known.status == "finished":
+            return known
+        if self._folder is None:
+            raise _Lacking(task)
+        try:
+            value = kept(self._folder(job, task))
+        except NotKept:
+            raise _Lacking(task) from None
+        self._kept[job, task] = self._client.scatter(value, hash=False)
+        return self._kept[job, task]
 
     # -- hearing -----------------------------------------------------------------------------------
 
@@ -242,8 +259,10 @@ class DaskEngine:
         what, device = message["what"], entry.device
         when = self._clock.at(message["time"] - device.offset)
         is_here = device.worker is not None and message["worker"] == device.worker.address
-        if entry.state == ENDED or (not is_here and what != spoken.REFUSED):
-            self._note_stray(entry, message)
+        if entry.state == ENDED:
+            self._hear_late(entry, message)
+        elif not is_here and what != spoken.REFUSED:
+            return  # of a worker that is about to be lost
         elif what == STARTED:
             self._begin(entry, when)
         elif what == FINISHED:
@@ -253,15 +272,13 @@ class DaskEngine:
         else:
             self._refused(entry, message)
 
-    def _note_stray(self, entry: Entry, message: dict[str, Any]) -> None:
-        """A run that nobody waits for has ended."""
-        if message["what"] not in (FINISHED, FAILED):
-            return
-        at = [one for one in self._devices.values() if one.worker and one.worker.address == message["worker"]]
-        device = at[0] if at else entry.device
-        when = self._clock.at(message["time"] - device.offset)
-        event = event_of(message["what"], when, entry, note=message.get("note", ""), size=message.get("size"))
-        self.strays.append(event._replace(device=device.given.name))
+    def _hear_late(self, entry: Entry, message: dict[str, Any]) -> None:
+        """An order that has ended is spoken of."""
+        if message["what"] == spoken.REFUSED:
+            entry.future = None  # its result went down with its worker, and Dask has tried to make it again
+        elif message["what"] in (FINISHED, FAILED):
+            when = self._clock.at(message["time"] - entry.device.offset)
+            self._news.append(event_of(message["what"], when, entry, note="nobody waited for it any more"))
 
     def _refused(self, entry: Entry, message: dict[str, Any]) -> None:
         reason = message["reason"]
@@ -274,13 +291,19 @@ class DaskEngine:
                 entry.device.held = sorted([entry, *entry.device.held], key=lambda one: one.order.sequence)
                 entry.state, entry.future = HELD, None
             return
-        if reason == spoken.NO_INPUT:
-            for task in message["lacking"]:
-                parent = self._latest.get((entry.order.job, task))
-                if parent is not None and parent.state == ENDED:
-                    parent.is_broken = parent.future is not None
         note = CANCELLED if reason == spoken.WITHDRAWN else message["note"]
+        if reason == spoken.NO_INPUT:
+            note = self._note_lacking(entry, message["lacking"]) or note
         self._end(entry, FAILED, self.now, note=note)
+
+    def _note_lacking(self, entry: Entry, tasks: list[str]) -> str:
+        """Which result is gone though its task had ended well; empty: the task has failed."""
+        gone = ""
+        for task in tasks:
+            parent = self._latest.get((entry.order.job, task))
+            if parent is not None and parent.is_done:
+                parent.future, gone = None, gone or f"{LOST_RESULT}{task}"
+        return gone
 
     def _begin(self, entry: Entry, when: float) -> None:
         if entry.state == SENT:
@@ -295,7 +318,7 @@ class DaskEngine:
         device = entry.device
         if entry in device.sent:
             device.sent.remove(entry)
-        entry.state = ENDED
+        entry.state, entry.is_done = ENDED, kind == FINISHED
         if kind != FINISHED:
             entry.future = None  # Dask forgets it, unless it runs: then once it has ended
         self._news.append(event_of(kind, when, entry, note=note, size=size))
@@ -329,6 +352,9 @@ class DaskEngine:
         for entry in (*device.sent, *device.held):
             entry.state, entry.future = ENDED, None
         device.sent, device.held = [], []
+        for entry in self._latest.values():
+            if entry.is_done and entry.future is not None and entry.future.status != "finished":
+                entry.future = None  # else Dask makes every lost result again, needed or not
         self._tell(LOST, device, self.now, note=note)
 
     def _join(self, which: tuple[Device, DaskWorker], answer: Any) -> None:

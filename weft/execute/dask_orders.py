@@ -36,8 +36,8 @@ class Entry:
     """Monotonic: since when Dask is done with it though no worker said so; 0: it is not."""
     moves: int = 0
     is_asked: bool = False
-    is_broken: bool = False
-    """Whether its result is gone and could not be had again."""
+    is_done: bool = False
+    """Whether it has ended well."""
 
 
 @dataclass

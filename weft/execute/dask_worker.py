@@ -5,16 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from weft.execute.work import Control, Place, TaskFailed, Work, carry_out, note_of
+from weft.execute.keeping import keep, keep_rehearsed
+from weft.execute.work import Control, Place, Rehearsal, TaskFailed, Work, carry_out, note_of
 
 STARTED, FINISHED, FAILED, REFUSED = "started", "finished", "failed", "refused"
 """What a worker says about an order."""
 ELSEWHERE, WITHDRAWN, NO_INPUT = "elsewhere", "withdrawn", "no input"
 """Why an order is refused: Dask moved it, it was cancelled in time, an input is the rest of a failure."""
 CANCELLED = "cancelled"
+_SENDABLE = (type(None), bool, int, float, complex, str, bytes, bytearray)
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Ticket:
     topic: str
     """Under which its worker speaks."""
     worker: str
-    """Address of the worker that is meant; empty: any."""
+    """Address of the worker that is meant."""
     work: bytes
     """What is to be done, for the worker to read: the scheduler need not have the code it takes."""
     place: Place
@@ -63,9 +67,7 @@ def run_order(ticket: Ticket, *values: Any) -> Any:
         return Unfinished(note)
     _say(worker, ticket, STARTED)
     try:
-        result = carry_out(
-            _read(ticket.work), dict(zip(ticket.inputs, values, strict=True)), ticket.place, control
-        )
+        result = _carried_out(ticket, values, control)
     except TaskFailed as failure:
         _say(worker, ticket, FAILED, note=str(failure))
         return Unfinished(str(failure))
@@ -95,24 +97,13 @@ def _refusal(ticket: Ticket, worker: Any, lacking: list[str], control: Control) 
     """Why an order must not be carried out here, in a word and in words; nothing: it may."""
     if lacking:
         return NO_INPUT, f"no result of {', '.join(lacking)}"
-    is_elsewhere = ticket.worker not in ("", worker.address)
-    if is_elsewhere and not _has_finished(ticket, worker):
+    if ticket.worker != worker.address:
         return ELSEWHERE, f"moved to {worker.name} by Dask"
     with _lock:
         if ticket.number in _withdrawn[ticket.topic]:
             return WITHDRAWN, CANCELLED
         _begun[ticket.topic][ticket.number] = control
     return "", ""
-
-
-def _has_finished(ticket: Ticket, worker: Any) -> bool:
-    """Whether an order was carried out before: then Dask wants a result again that went down with its worker."""
-    from distributed.utils import sync
-
-    said = sync(worker.loop, worker.scheduler.events, topic=ticket.topic)
-    return any(
-        message.get("number") == ticket.number and message.get("what") == FINISHED for _, message in said
-    )
 
 
 def written(work: Work) -> bytes:
@@ -130,6 +121,29 @@ def _read(work: bytes) -> Work:
     except Exception as error:  # whatever it takes to make the arguments
         raise TaskFailed(f"it cannot be read by its worker: {note_of(error)}") from None
     return found
+
+
+def _carried_out(ticket: Ticket, values: tuple[Any, ...], control: Control) -> Any:
+    work = _read(ticket.work)
+    result = carry_out(work, dict(zip(ticket.inputs, values, strict=True)), ticket.place, control)
+    if not isinstance(result, _SENDABLE):
+        _refuse_unsendable(result)
+    folder = ticket.place.folder
+    if folder and Path(folder).is_dir():
+        with suppress(OSError):  # a result that is not kept is made again when the run is resumed
+            keep_rehearsed(work.size, folder) if isinstance(work, Rehearsal) else keep(result, folder)
+    return result
+
+
+def _refuse_unsendable(result: object) -> None:
+    """Dask would find out when somebody asks for it, and ask for ever."""
+    from distributed.protocol import pickle
+
+    buffers: list[Any] = []  # large parts stay where they are
+    try:
+        pickle.dumps(result, buffer_callback=buffers.append)
+    except Exception as error:
+        raise TaskFailed(f"its result cannot be sent: {note_of(error)}") from None
 
 
 def _say(worker: Any, ticket: Ticket, what: str, **more: object) -> None:
