@@ -108,7 +108,11 @@ class DaskEngine:
                 self._tell(LOST, device, self._elapsed, note=f"there is no worker {device.given.worker!r}")
                 continue
             self._refuse_slots(device, worker)
-            device.offset = offset_of(self._link.pings(worker.address))
+            try:
+                device.offset = offset_of(self._link.pings(worker.address))
+            except Exception as error:  # it died just now
+                self._tell(LOST, device, self._elapsed, note=f"it does not answer: {note_of(error)}")
+                continue
             device.worker = worker
         self._clock = WallClock(self._unit, self._elapsed)
 

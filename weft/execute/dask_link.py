@@ -89,10 +89,10 @@ class Link:
         self.client.loop.add_callback(ask)
 
 
-def stop_stealing(client: Any, topic: str) -> bool:
+def stop_stealing(client: Any, topic: str, *, records: bool = False) -> bool:
     """Turn stealing off until ``end_watch`` or the end of the client; False: Dask may move tasks."""
     try:
-        is_off = bool(client.run_on_scheduler(watch(), client.id, topic))
+        is_off = bool(client.run_on_scheduler(watch(), client.id, topic, records))
     except Exception as error:
         _log().warning("Dask may move tasks, stealing cannot be turned off: %s", note_of(error))
         return False

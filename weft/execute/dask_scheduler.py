@@ -13,12 +13,13 @@ WORKERS = "workers"
 
 
 def watch() -> Callable[..., Any]:
-    """``client.run_on_scheduler(watch(), client.id, topic)``: stealing off, and word of workers that come or go.
+    """``client.run_on_scheduler(watch(), client.id, topic, records)``: stealing off, word of workers that come or go.
 
-    Ends with the client, or with ``end_watch``. The answer: whether nothing is stolen now.
+    Ends with the client, or with ``end_watch``. The answer: whether nothing is stolen now. With ``records``, what
+    tasks took is noted, for ``end_watch``.
     """
 
-    async def start(owner: str, topic: str, dask_scheduler: Any = None) -> bool:
+    async def start(owner: str, topic: str, records: bool, dask_scheduler: Any = None) -> bool:
         import asyncio
 
         from distributed.diagnostics.plugin import SchedulerPlugin
@@ -31,6 +32,7 @@ def watch() -> Callable[..., Any]:
 
         class Watch(SchedulerPlugin):  # type: ignore[misc]
             name = topic
+            seen: list[Any] = []  # noqa: RUF012  the class is made for one object
             found_stealing = "stealing" in callbacks or any(one.found_stealing for one in others())
 
             def add_worker(self, scheduler: Any, worker: str) -> None:
@@ -48,7 +50,14 @@ def watch() -> Callable[..., Any]:
                 if self.found_stealing and not others():
                     self.task = asyncio.ensure_future(stealing.start())
 
-        dask_scheduler.add_plugin(Watch(), name=topic)
+        class Recording(Watch):
+            def transition(self, key: Any, start: str, finish: str, *_: Any, **more: Any) -> None:
+                if finish == "memory" and more.get("startstops"):
+                    steps = [one for one in more["startstops"] if one["action"] == "compute"]
+                    seconds = sum(one["stop"] - one["start"] for one in steps)
+                    self.seen.append((key, more.get("worker"), seconds, more.get("nbytes")))
+
+        dask_scheduler.add_plugin(Recording() if records else Watch(), name=topic)
         if stealing is not None:
             await stealing.stop()
         return "stealing" not in callbacks
@@ -57,12 +66,17 @@ def watch() -> Callable[..., Any]:
 
 
 def end_watch() -> Callable[..., Any]:
-    """``client.run_on_scheduler(end_watch(), topic)``: as it was before ``watch``, unless others watch too."""
+    """``client.run_on_scheduler(end_watch(), topic)``: as it was before ``watch``, unless others watch too.
 
-    def end(topic: str, dask_scheduler: Any = None) -> None:
+    The answer: (key, address of the worker, seconds, bytes of the result) of every run that was noted.
+    """
+
+    def end(topic: str, dask_scheduler: Any = None) -> list[Any]:
         plugin = dask_scheduler.plugins.get(topic)
-        if plugin is not None:
-            plugin.end(dask_scheduler)
+        if plugin is None:
+            return []
+        plugin.end(dask_scheduler)
+        return list(plugin.seen)
 
     return end
 
