@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from weft.execute.engine import (
     CANCELLED,
@@ -27,6 +27,7 @@ from weft.execute.engine import (
 from weft.execute.feed import Arrival, Feed
 from weft.execute.ledger import Ledger
 from weft.execute.moments import LiveMoments, Moments, VirtualMoments
+from weft.execute.split import SplitSession
 from weft.execute.told import Told
 from weft.io.histories import History
 from weft.session.messages import Decision, Name, Start
@@ -108,8 +109,8 @@ class Drive:
     def arrive(self, arrival: Arrival, time: float) -> None:
         """A job enters."""
         self._reasons.append("arrival")
-        self._note_arrival(arrival, time)
         self.told.arrived(arrival, time, is_last=self.feed.is_empty)
+        self._note_arrival(arrival, time)
 
     def look(self) -> None:
         """Let the watcher see whether anything has changed."""
@@ -120,7 +121,9 @@ class Drive:
         graph = arrival.graph
         names = graph.names
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-        more = {} if arrival.deadline is None else {"deadline": arrival.deadline}
+        more: dict[str, Any] = {} if arrival.deadline is None else {"deadline": arrival.deadline}
+        if isinstance(self.told.session, SplitSession):
+            more["scheduler"] = self.told.session.part_of(arrival.job)
         self.history.add(
             "arrived",
             time,
