@@ -37,7 +37,7 @@ class DaskProbe:
             cluster = package.LocalCluster(
                 n_workers=workers or len(os.sched_getaffinity(0)),
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # any port that is free
                 silence_logs=logging.ERROR,
             )
             probe = cls(package.Client(cluster, set_as_default=False), cluster)

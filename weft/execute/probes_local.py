@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -94,12 +95,13 @@ class LocalProbe:
 
 def _serve(pipe: Connection) -> None:
     """Call what is sent, one after another; on one processor, as others work beside it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # they end when whoever asks does
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     while True:
         try:
             function, arguments = pipe.recv()
-        except (EOFError, OSError, KeyboardInterrupt):
+        except (EOFError, OSError):
             return
         try:
             answer: Any = timed(function, *arguments)
