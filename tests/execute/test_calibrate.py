@@ -268,6 +268,8 @@ def test_local_processes_say_what_failed():
     try:
         with pytest.raises(InputError, match="a probe failed on local-0: ValueError: no such model"):
             probe.run(probe.workers()[0], failing)
+        with pytest.raises(InputError, match="kinds: expected a function at the top of a module"):
+            probe.run(probe.workers()[0], lambda: None)
         assert probe.run(probe.workers()[0], len, "abc")[0] == 3
     finally:
         probe.close()

@@ -37,7 +37,12 @@ class LocalProbe:
 
     def run(self, worker: WorkerInfo, function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
         """Call a function in the process."""
-        self._pipe(worker).send((function, arguments))
+        try:
+            self._pipe(worker).send((function, arguments))
+        except OSError:
+            raise InputError(f"the process of {worker.name} ended", field="on") from None
+        except Exception as error:  # what cannot travel says so in many ways
+            raise InputError(f"expected a function at the top of a module: {error}", field="kinds") from None
         value, seconds = self._answer(worker)
         return value, seconds
 
