@@ -115,7 +115,7 @@ def _dask_engine(connection: Any, devices: Any, workload: Workload, **settings: 
 def _ray_engine(connection: Any, devices: Any, workload: Workload, **settings: Any) -> Engine:
     from weft.execute.ray_engine import RayEngine
 
-    return RayEngine(connection, devices, workload, **settings)
+    return RayEngine(devices, workload, **settings)
 
 
 _ENGINES = {DASK: _dask_engine, RAY: _ray_engine}
@@ -159,8 +159,10 @@ def open_backend(
     else:
         from weft.execute.ray_connect import connect as connect_ray
 
-        connection = connect_ray(on, [(name, one.slots) for name, one in rows] if is_own(on) else ())
-    mapping = {name: name for name, _ in rows} if is_own(on) else dict(workers or {})
+        connection = connect_ray(on, num_cpus=sum(one.slots for _, one in rows))
+    own_name = "" if kind == RAY else None  # lanes of our own Ray are all on this machine
+    mapping = {name: own_name if own_name is not None else name for name, _ in rows}
+    mapping = mapping if is_own(on) else dict(workers or {})
     backend = ClusterBackend(connection, cluster, seconds_per_unit, kind, mapping, is_own(on))
     try:
         _refuse_unmapped(backend, rows)

@@ -77,6 +77,7 @@ class LocalEngine:
     """
 
     name = "local"
+    is_live = True
 
     def __init__(
         self,

@@ -67,6 +67,7 @@ class RayEngine:
     """
 
     name = "ray"
+    is_live = True
 
     def __init__(
         self,

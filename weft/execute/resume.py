@@ -59,7 +59,7 @@ def read_past(rows: list[Row]) -> Past:
         elif event == "resumed":
             past.drivers, open_ = int(row["driver"]), {}
         past.is_closed = event == "closed" and bool(row.get("ok"))
-    past.running = [key for key in open_ if (key[0], key[1]) not in past.reported]  # type: ignore[misc]
+    past.running = [key for key in open_ if (key[0], key[1]) not in past.reported]
     return past
 
 

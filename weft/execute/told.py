@@ -123,7 +123,7 @@ class Told:
         session.arrived(
             arrival.job,
             time,
-            graph=arrival.graph,
+            graph=slowed_graph(arrival.graph, session.problem.cluster),
             deadline=arrival.deadline,
             weight=arrival.weight,
             owner=arrival.owner,
@@ -267,12 +267,28 @@ def slowed(cluster: Cluster, factors: list[float]) -> Cluster:
     return cluster.replaced(classes=tuple(classes), device_class=np.array(device_class, np.int32))
 
 
+SLOWED = "~"
+"""Between the name of a class and the factor by which devices of it are slower."""
+
+
+def slowed_graph(graph: TaskGraph, cluster: Cluster) -> TaskGraph:
+    """The graph with run times for classes of slowed devices, where it gives run times per class itself."""
+    columns = {name: k for k, name in enumerate(graph.classes)}
+    found = [one.name for one in cluster.classes if one.name.rpartition(SLOWED)[0] in columns]
+    if not found:
+        return graph
+    parts = [name.rpartition(SLOWED) for name in found]
+    more = [graph.times[:, columns[name]] * float(factor) for name, _, factor in parts]
+    times = np.concatenate([graph.times, np.stack(more, axis=1)], axis=1)
+    return graph.replaced(classes=(*graph.classes, *found), times=times)
+
+
 def _slower(one: DeviceClass, factor: float) -> DeviceClass:
     if factor == 1.0:
         return one
     return replace(
         one,
-        name=f"{one.name}~{factor:.6g}",
+        name=f"{one.name}{SLOWED}{factor:.6g}",
         speed=None if one.speed is None else one.speed / factor,
         times={kind: time * factor for kind, time in one.times.items()},
         speeds={kind: speed / factor for kind, speed in one.speeds.items()},
