@@ -11,7 +11,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from weft.errors import InputError, MissingExtra
 
+OWN = "ray"
 PATIENCE = 5.0
 """Seconds until somebody must answer."""
 CLIENT_PORT = 10001
@@ -61,6 +62,11 @@ class Connection:
     """Whether this process was not a driver before."""
     _before: Mapping[str, str | None] | None = None
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it has this machine alone, so that no device needs to say where it is."""
+        return self.on == OWN
+
     def close(self) -> None:
         """Leave a cluster of others as it is; end what was started here."""
         if not self.is_ours:
@@ -72,6 +78,8 @@ class Connection:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+        if self._before:
+            _read_settings_again()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -93,14 +101,7 @@ def ray_package() -> Any:
     return ray
 
 
-def connect(
-    on: str,
-    *,
-    num_cpus: float = 4,
-    num_gpus: float = 0,
-    resources: Mapping[str, float] | None = None,
-    object_store: int = STORE,
-) -> Connection:
+def connect(on: str, workers: Sequence[tuple[str, int]] = (), *, object_store: int = STORE) -> Connection:
     """Reach or start Ray; a process has at most one, and one that it has is used as it is.
 
     Parameters
@@ -108,16 +109,17 @@ def connect(
     on
         ``ray``: on this machine, for this process alone; ``ray://HOST:PORT``: the address of a cluster this machine
         is part of, or with port 10001 any cluster, by Ray's client.
-    num_cpus
-        With ``num_gpus`` and ``resources``: what a Ray of our own says it has. Not limits: they are counted only.
+    workers
+        Names and slots of the devices that a Ray of our own is for.
     object_store
         Bytes of its shared memory for results.
     """
     if not isinstance(on, str):
         raise InputError(f"expected a text, got {type(on).__name__}", field="on")
-    if on == "ray":
-        given = {"num_cpus": num_cpus, "num_gpus": num_gpus, "resources": dict(resources or {})}
-        return _start({**given, "object_store_memory": object_store})
+    if on == OWN:
+        return _start(sum(slots for _, slots in workers) or 4, object_store)
+    if workers:
+        raise InputError("expected no workers to start: the cluster is there already", field="workers")
     return _reach(on)
 
 
@@ -142,10 +144,10 @@ def _node(node: Mapping[str, Any], has_own_name: bool) -> RayNode:
     return RayNode(name, node["NodeID"], *where, cpus, gpus, memory, more)
 
 
-def _start(options: Mapping[str, Any]) -> Connection:
+def _start(num_cpus: int, object_store: int) -> Connection:
     ray = ray_package()
     if ray.is_initialized():
-        return Connection("ray", is_ours=False)
+        return Connection(OWN, is_ours=False)
     folder = Path(tempfile.mkdtemp(prefix="weft-ray-"))
     if len(str(folder)) > _LONGEST_PATH:
         folder.rmdir()
@@ -157,11 +159,18 @@ def _start(options: Mapping[str, Any]) -> Connection:
         **({} if has_mode else {"RAY_AUTH_TOKEN": _token()}),
     }
     before = {name: os.environ.get(name) for name in (*settings, "RAY_AUTH_MODE")}
-    connection = Connection("ray", folder, _before=before)
+    connection = Connection(OWN, folder, _before=before)
     os.environ.update(settings)
     try:
         with _quietly():
-            ray.init(address="local", include_dashboard=False, _temp_dir=str(folder), **options, **_QUIET)
+            ray.init(
+                address="local",
+                num_cpus=num_cpus,
+                object_store_memory=object_store,
+                include_dashboard=False,
+                _temp_dir=str(folder),
+                **_QUIET,
+            )
     except Exception as error:
         connection.close()
         said = " ".join(str(error).split())[:200]
@@ -170,6 +179,14 @@ def _start(options: Mapping[str, Any]) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def _read_settings_again() -> None:
+    """Ray keeps in mind that it was to use a token: a cluster without one would take our answers for none."""
+    with contextlib.suppress(ImportError, AttributeError):  # names that another version may not have
+        inner = importlib.import_module("ray._raylet")
+        inner.Config.initialize("")
+        inner.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @cache

@@ -18,7 +18,7 @@ from weft.execute.ray_connect import RayNode as RayNode
 from weft.execute.ray_connect import connect as connect
 from weft.execute.ray_connect import ray_package
 from weft.execute.ray_connect import workers_of as workers_of
-from weft.execute.ray_lane import LACKING, Report, Ticket
+from weft.execute.ray_lane import LACKING, NOW, Report, Ticket, failed
 from weft.execute.ray_orders import (
     ENDED,
     HELD,
@@ -48,12 +48,14 @@ LONGEST_PAUSE = 8.0
 
 
 class RayEngine:
-    """Devices that are actors on a Ray cluster this process is connected to.
+    """Devices that are actors on a Ray cluster.
 
     Parameters
     ----------
+    connection
+        To Ray, as ``connect`` returns it; the engine leaves it open.
     devices
-        Names, classes and slots, the node of each, and what a slot takes there.
+        Names, classes and slots, the node of each, and what a slot takes there. A Ray of our own has one node: theirs.
     workload
         What the tasks do.
     seconds_per_unit
@@ -71,6 +73,7 @@ class RayEngine:
 
     def __init__(
         self,
+        connection: Connection,
         devices: Sequence[RayDevice | tuple[Any, ...]],
         workload: Workload,
         *,
@@ -81,13 +84,16 @@ class RayEngine:
     ) -> None:
         self._ray = ray_package()
         self._workload, self._folder, self._timeout = workload, folder, timeout
-        self._devices = {one.name: Device(one) for one in (RayDevice(*given) for given in devices)}
+        given = [RayDevice(*one) for one in devices]
+        if connection.is_own:
+            given = [one._replace(worker="") for one in given]
+        self._devices = {one.name: Device(one) for one in given}
         if len(self._devices) != len(devices):
             raise InputError("two devices have one name", field="devices")
         self._unit, self._elapsed = seconds_per_unit, elapsed
         self._clock = WallClock(seconds_per_unit, elapsed)
         self._entries: dict[tuple[Name, str, int], Entry] = {}
-        self._results = Results()
+        self._results = Results(folder)
         self._count = 0
         self._news: list[Event] = []
         self._looked = 0.0
@@ -114,9 +120,8 @@ class RayEngine:
         for device in self._devices.values():
             device.last = self._elapsed
             if device.is_lost:
-                self._tell(
-                    device, LOST, note=device.note or f"no room for it on {device.given.worker or 'any node'}"
-                )
+                note = device.note or f"no room for it on {device.given.worker or 'any node'}"
+                self._tell(Event(LOST, self._elapsed, device.given.name, note=note))
         if all(device.is_lost for device in self._devices.values()):
             note = self._news[0].note if self._news else "there are none"
             self.close()
@@ -156,17 +161,13 @@ class RayEngine:
             return  # it has ended
         if entry.state == HELD:
             device.held.remove(entry)
-            self._end(device, entry, FAILED, note=CANCELLED)
+            self._end(entry, failed(CANCELLED))
         elif entry.state in (SENT, RUNNING):
             self._stop(device, entry, CANCELLED)
 
     def release(self, job: Name, task: str | None = None) -> None:
         """The result of a task, or of all tasks of a job, is not needed any more."""
         self._results.release(job, task)
-
-    def restore(self, job: Name, task: str, value: object) -> None:
-        """Hand in a result that was kept from an earlier run."""
-        self._results.restore(job, task, value)
 
     def result(self, job: Name, task: str) -> Any:
         """What a finished task has returned."""
@@ -177,9 +178,8 @@ class RayEngine:
         if not self._is_open:
             return
         self._is_open = False
-        if self._ray.is_initialized():
-            for device in self._devices.values():
-                self._drop_lanes(device)
+        for device in self._devices.values():
+            self._drop_lanes(device)
         self._entries.clear()
         self._results.clear()
 
@@ -207,7 +207,7 @@ class RayEngine:
             device.pause = 0.0
             if device.is_lost:
                 device.is_lost = False
-                self._tell(device, JOINED)
+                self._tell(Event(JOINED, NOW, device.given.name))
             self._feed(device)
 
     def _lose(self, device: Device, note: str) -> None:
@@ -220,13 +220,14 @@ class RayEngine:
         device.pause = min(LONGEST_PAUSE, 2 * device.pause + LOOK)
         if not device.is_lost:
             device.is_lost = True
-            self._tell(device, LOST, note=note)
+            self._tell(Event(LOST, NOW, device.given.name, note=note))
 
     def _drop_lanes(self, device: Device) -> None:
         lanes, device.lanes = device.lanes, []
         for lane in lanes:
             self._forget(lane.sent)
-            self._ray.kill(lane.actor)
+            if self._ray.is_initialized():
+                self._ray.kill(lane.actor)
 
     def _forget(self, entries: Iterable[Entry]) -> None:
         """These orders have ended without a word."""
@@ -257,20 +258,21 @@ class RayEngine:
             if not takers:
                 return
             entry, lane = device.held.popleft(), takers[0]
-            lacking = self._results.lacking(entry)
-            if lacking is not None:
-                self._end(device, entry, FAILED, note=f"{LOST_RESULT}{lacking}: it is not kept here")
+            sources = {task: self._results.source(entry.order.job, task) for task in entry.order.inputs}
+            lacking = [task for task, source in sources.items() if source is None]
+            if lacking:
+                self._end(entry, failed(f"{LOST_RESULT}{lacking[0]}"))
                 continue
             try:
-                entry.result, entry.report = self._send(entry, device.given, lane)
+                entry.result, entry.report = self._send(entry, lane, *sources.values())
             except Exception as error:  # pickling fails in many ways
-                self._end(device, entry, FAILED, note=f"it cannot be sent: {note_of(error)}")
+                self._end(entry, failed(f"it cannot be sent: {note_of(error)}"))
                 continue
             entry.state = SENT
             lane.sent.append(entry)
 
-    def _send(self, entry: Entry, given: RayDevice, lane: RunningLane) -> Any:
-        order = entry.order
+    def _send(self, entry: Entry, lane: RunningLane, *sources: Any) -> Any:
+        order, given = entry.order, self._devices[entry.order.device].given
         folder = self._folder(order.job, order.task) if self._folder is not None else ""
         place = Place(
             str(order.job), order.task, order.attempt, given.name, given.device_class, folder, self._timeout
@@ -279,7 +281,7 @@ class RayEngine:
         if self._timeout is not None:
             entry.due = self._timeout + (0.0 if isinstance(work, Call) else GRACE)
         ticket = Ticket(entry.number, written(work), place, order.inputs)
-        return lane.run.remote(ticket, *(self._results.source(entry, task) for task in order.inputs))
+        return lane.run.remote(ticket, *sources)
 
     # -- what comes back ---------------------------------------------------------------------------
 
@@ -328,7 +330,7 @@ class RayEngine:
             entry.state = RUNNING
             if entry.due is not None:
                 entry.due += time.monotonic()
-            self._tell(device, STARTED, entry, self._clock.at(entry.began - lane.offset))
+            self._tell(event_of(STARTED, entry, self._clock.at(entry.began - lane.offset)))
             self._feed(device)
 
     def _ended(self, device: Device, lane: RunningLane, entry: Entry) -> None:
@@ -339,16 +341,15 @@ class RayEngine:
             if is_of(error, lane):
                 self._lose(device, said(error))
                 return
-            report = Report(0.0, 0.0, FAILED, self._results.reason(entry, error))
+            report = failed(self._results.reason(entry, error))
         if report.outcome == LACKING:
-            report = report._replace(outcome=FAILED, note=f"{LOST_RESULT}{report.note}: it has failed")
-        elif report.began and entry.state == SENT:
+            report = report._replace(outcome=FAILED, note=f"{LOST_RESULT}{report.note}")
+        elif report.began != NOW and entry.state == SENT:
             entry.began = report.began
             self._begin(device, lane)
         lane.sent.remove(entry)
         if entry.state != WITHDRAWN:
-            when = self._clock.at(report.ended - lane.offset) if report.ended else self.now
-            self._end(device, entry, report.outcome, when, note=report.note, size=report.size)
+            self._end(entry, report, self._clock.at(report.ended - lane.offset))
         self._begin(device, lane)
         self._feed(device)
 
@@ -362,7 +363,7 @@ class RayEngine:
         if entry.state == ENDED:
             return
         has_begun = entry.state == RUNNING
-        self._end(device, entry, FAILED, note=note)
+        self._end(entry, failed(note))
         if has_begun:
             self._replace(device, lane)
         else:
@@ -389,34 +390,13 @@ class RayEngine:
 
     # -- telling -----------------------------------------------------------------------------------
 
-    def _end(
-        self,
-        device: Device,
-        entry: Entry,
-        kind: str,
-        when: float | None = None,
-        *,
-        note: str = "",
-        size: float | None = None,
-    ) -> None:
+    def _end(self, entry: Entry, report: Report, when: float = NOW) -> None:
         self._forget([entry])
-        entry.is_finished = kind == FINISHED
-        self._tell(device, kind, entry, when, note=note, size=size)
+        entry.is_finished = report.outcome == FINISHED
+        self._tell(event_of(report.outcome, entry, when, note=report.note, size=report.size))
 
-    def _tell(
-        self,
-        device: Device,
-        kind: str,
-        entry: Entry | None = None,
-        when: float | None = None,
-        *,
-        note: str = "",
-        size: float | None = None,
-    ) -> None:
+    def _tell(self, event: Event) -> None:
         """Clocks of machines differ a little: of one device, time does not go back, nor beyond now."""
-        now = self.now
-        device.last = max(device.last, min(now, now if when is None else when))
-        if entry is None:
-            self._news.append(Event(kind, device.last, device.given.name, note=note))
-        else:
-            self._news.append(event_of(kind, device.last, entry, note=note, size=size))
+        device = self._devices[event.device]
+        device.last = max(device.last, min(event.time, self.now))
+        self._news.append(event._replace(time=device.last))

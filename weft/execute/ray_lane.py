@@ -56,6 +56,15 @@ class Report(NamedTuple):
     size: float | None = None
 
 
+NOW = float("inf")
+"""The time of what happens as it is told."""
+
+
+def failed(note: str) -> Report:
+    """The report of an order that has failed without a lane's doing."""
+    return Report(NOW, NOW, FAILED, note)
+
+
 @dataclass(frozen=True)
 class Unfinished:
     """Stands for the result of an order that has none, for those behind it that were to be handed it."""

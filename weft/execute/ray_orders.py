@@ -94,7 +94,7 @@ class Device:
         return [lane for lane in up if not lane.sent]
 
 
-def event_of(kind: str, when: float, entry: Entry, *, note: str = "", size: float | None = None) -> Event:
+def event_of(kind: str, entry: Entry, when: float, *, note: str = "", size: float | None = None) -> Event:
     """What happened to an order."""
     order = entry.order
     return Event(kind, when, order.device, order.job, order.task, order.attempt, note=note, size=size)
