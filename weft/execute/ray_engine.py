@@ -70,6 +70,7 @@ class RayEngine:
 
     name = "ray"
     is_live = True
+    is_live = True
 
     def __init__(
         self,
