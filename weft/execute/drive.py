@@ -83,6 +83,8 @@ class Drive:
     """Run times of all tasks that have ended well."""
     starts: list[tuple[float, Start]] = field(default_factory=list)
     """When what was decided, in order."""
+    planned_end: float | None = None
+    """When the first plan was to end."""
     _reasons: list[str] = field(default_factory=list)
     """Why plans may have changed since the last decision."""
 
@@ -98,6 +100,12 @@ class Drive:
         while moments.advance(self):
             self._decide()
             self.listen(self)
+
+    def expected_end(self) -> float | None:
+        """When everything that is known seems to end; None: nothing is planned."""
+        ends = [one.expected_end for one in self.told.session.reservations()]
+        ends += [max(order.end, self.now) for order in self.ledger.orders.values()]
+        return max(ends, default=None)
 
     @property
     def is_over(self) -> bool:
@@ -380,6 +388,8 @@ class Drive:
             return
         self.plan = plan
         started = self.ledger.decided_rows()
+        if self.planned_end is None:
+            self.planned_end = self.expected_end()
         self.history.add(
             "planned",
             self.now,

@@ -70,7 +70,6 @@ class RayEngine:
 
     name = "ray"
     is_live = True
-    is_live = True
 
     def __init__(
         self,
