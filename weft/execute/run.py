@@ -221,7 +221,7 @@ def _learn(drive: Drive, cluster: Cluster, path: Path) -> None:
 
 def _result(drive: Drive, task: Task, chosen: Chosen, folder: RunFolder | None, engine: Engine) -> Run:
     rows = drive.history.rows
-    ends = [float(row.get("at", row["time"])) for row in rows if row["event"] == "finished"]
+    ends = [float(row["at"] if "at" in row else row["time"]) for row in rows if row["event"] == "finished"]
     last = rows[-1]
     return Run(
         None if folder is None else folder.path,

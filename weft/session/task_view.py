@@ -29,7 +29,7 @@ from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.prices import LivePrices
 from weft.sim.tasks.rules import BY_KEY, VIRTUAL, TaskRule
-from weft.sim.tasks.state import EXPIRED, NUM_STARTED, PLANNED, READY, RUNNING, SKIPPED, Tasks, TaskState
+from weft.sim.tasks.state import EXPIRED, NUM_STARTED, READY, RUNNING, SKIPPED, Tasks, TaskState
 from weft.sim.tasks.step_by_step import abort, adopt, decide_live, give_up
 
 Dispatches = RuleDispatcher | PlanDispatcher | OwnDispatcher
@@ -258,8 +258,7 @@ class TaskView:
             self._plans.use(self._s)
         self._take_back()
         task = self._task(item)
-        planned = self._planned_row(task)
-        late = np.inf if self._plans is None or planned < 0 else float(self._plans.late[planned])
+        late = np.inf if self._plans is None else self._plans.late_of(task)
         row = int(adopt(self._w, self._live.f, self._s, 0, task, lane))
         if row < 0:
             return False
@@ -276,13 +275,6 @@ class TaskView:
         for row in np.flatnonzero(is_untold).tolist():
             abort(self._w, self._s, 0, row)
             self._is_outdated = True
-
-    def _planned_row(self, task: int) -> int:
-        """The row of a task that is reserved; -1: none."""
-        row = int(self._s.first_row[task])
-        while row >= 0 and self._s.row_status[row] != PLANNED:
-            row = int(self._s.next_row[row])
-        return row
 
     def free(self, lane: int, time: float) -> None:
         """Devices are free of a task when it ends."""
