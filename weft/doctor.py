@@ -170,7 +170,7 @@ def warm_dispatch() -> tuple[str, ...]:
 def _warm_queues() -> tuple[str, ...]:
     """A short stream, in the kernel and through a session."""
     from weft.evaluation.sweep.queue_runs import play
-    from weft.evaluation.worlds.queues import drive
+    from weft.execute.virtual_runs import drive_queues
     from weft.scenarios import scenario
     from weft.session import Session
     from weft.sim.queues.environment import setup_of
@@ -179,14 +179,14 @@ def _warm_queues() -> tuple[str, ...]:
     case = scenario("conditional", jobs=10).stream("validation", 0)
     for name in names:
         play(name, case, [0])
-        drive(Session(case, name), setup_of(case), 0)
+        drive_queues(Session(case, name), setup_of(case), 0)
     return names
 
 
 def _warm_tasks() -> tuple[str, ...]:
     """Two small workflows, in the kernel with and without an outage, replayed, and through a session."""
     from weft import catalog
-    from weft.evaluation.worlds.tasks import drive_tasks
+    from weft.execute.virtual_runs import drive_tasks
     from weft.model.problem import realise
     from weft.scenarios import scenario
     from weft.schedulers.dispatchers.outages import Outage

@@ -11,7 +11,7 @@ from example_package.weft_example import ByNumber, FirstFinish
 
 import weft
 from weft import catalog
-from weft.evaluation.worlds.tasks import drive_tasks
+from weft.execute.virtual_runs import drive_tasks
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem, realise

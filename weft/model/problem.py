@@ -197,7 +197,7 @@ class Problem:
 
     @cached_property
     def run_times(self) -> Floats:
-        """Expected run time of every task on every class; infinity where it cannot run."""
+        """Expected run time of every task on every class, overhead included; infinity where it cannot run."""
         table = np.concatenate([run_times_on(job.graph, self.cluster) for job in self.jobs])
         _check_runnable(self, table)
         table.setflags(write=False)
@@ -220,11 +220,15 @@ class Problem:
     @cached_property
     def best_run_times(self) -> Floats:
         """Shortest run time of every task over the classes it can run on; elastic ones at their best rate."""
-        best: Floats = self.run_times[:, self.device_counts > 0].min(axis=1, initial=INFINITE)
+        present = self.device_counts > 0
+        overhead = self.cluster.overheads_in(self.time_unit)[present]
+        best: Floats = self.run_times[:, present].min(axis=1, initial=INFINITE)
         for j, job in enumerate(self.jobs):
             if job.graph.is_elastic:
                 elastic = np.flatnonzero(job.graph.curve >= 0)
-                best[self.offsets[j] + elastic] /= job.graph.curves[job.graph.curve[elastic]].max(axis=1)
+                rate = job.graph.curves[job.graph.curve[elastic]].max(axis=1)[:, None]
+                alone = self.run_times[self.offsets[j] + elastic][:, present] - overhead
+                best[self.offsets[j] + elastic] = (alone / rate + overhead).min(axis=1, initial=INFINITE)
         return best
 
     @cached_property
@@ -316,8 +320,9 @@ def _eligible_row(job: Job, cluster: Cluster) -> Bools:
 def run_times_on(graph: TaskGraph, cluster: Cluster) -> Floats:
     """Run time of every task on every class, infinity where it cannot run; (num_tasks, num_classes).
 
-    The first that is given of: times per class, times per kind, speed per kind, speed.
+    The first that is given of: times per class, times per kind, speed per kind, speed; and the overhead of the class.
     """
+    overhead = cluster.overheads_in(graph.time_unit).tolist()
     table = np.full((graph.num_tasks, cluster.num_classes), np.nan)
     column = {name: i for i, name in enumerate(graph.classes)}
     explicit = ~np.isnan(graph.times).all(axis=1) & np.isnan(graph.work)
@@ -338,7 +343,7 @@ def run_times_on(graph: TaskGraph, cluster: Cluster) -> Floats:
             times = np.where(np.isnan(given), times, given)
         _refuse_unknown(times, graph, device_class.name)
         times[~_fits(graph, device_class)] = INFINITE
-        table[:, c] = times
+        table[:, c] = times + overhead[c]
     return table
 
 

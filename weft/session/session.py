@@ -115,6 +115,11 @@ class Session:
         return self._view.has_choice
 
     @property
+    def has_queues(self) -> bool:
+        """Whether tasks wait in queues by kind and devices take them in batches: the queue view."""
+        return self._view.can_vacate
+
+    @property
     def num_fallbacks(self) -> int:
         """Decisions far outside a policy's training, which a rule made."""
         return self._view.num_fallbacks
@@ -182,6 +187,26 @@ class Session:
         if branch is not None and not run.is_dropped:
             run.is_counted = True
             self._view.count_outcome(item, edges)
+
+    def adopted(self, job: Name, task: Name, device: Name, time: float) -> int:
+        """A task that waits was started without a decision, by whoever runs it; returns its attempt.
+
+        So an executor may queue ahead what is reserved, and a new session may be told what runs already.
+        """
+        self._look.check_time("adopted", time)
+        item, lane = self._look.waiting("adopted", job, task, device)
+        before = self.now
+        self._pass_time(time)
+        if not self._view.adopt(item, lane):
+            if math.isfinite(before):
+                self._pass_time(before)
+            raise InputError(
+                f"task {task!r} of job {job!r} cannot have started on {device!r}: it is not ready, or there is no room",
+                field="adopted.task",
+            )
+        (run,) = self._ledger.give(lane, [item], self.now)
+        self._view.begin(item, lane, self.now, self._ledger.begin(run, self.now))
+        return run.attempt
 
     def finished(
         self,

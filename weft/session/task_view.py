@@ -29,8 +29,8 @@ from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.prices import LivePrices
 from weft.sim.tasks.rules import BY_KEY, VIRTUAL, TaskRule
-from weft.sim.tasks.state import EXPIRED, NUM_STARTED, READY, RUNNING, SKIPPED, Tasks, TaskState
-from weft.sim.tasks.step_by_step import abort, decide_live, give_up
+from weft.sim.tasks.state import EXPIRED, NUM_STARTED, PLANNED, READY, RUNNING, SKIPPED, Tasks, TaskState
+from weft.sim.tasks.step_by_step import abort, adopt, decide_live, give_up
 
 Dispatches = RuleDispatcher | PlanDispatcher | OwnDispatcher
 
@@ -250,6 +250,39 @@ class TaskView:
         row = self._row[item]
         self._s.row_start[row] = time
         self._s.row_expected[row] = time + self._w.run[self._task(item), self._w.device_class[lane]]
+
+    def adopt(self, item: int, lane: int) -> bool:
+        """A waiting task was started on a lane without a decision; returns whether that could be."""
+        self._live.make_row_room(int(self._s.num_rows[0]) + 1)
+        if self._plans is not None:
+            self._plans.use(self._s)
+        self._take_back()
+        task = self._task(item)
+        planned = self._planned_row(task)
+        late = np.inf if self._plans is None or planned < 0 else float(self._plans.late[planned])
+        row = int(adopt(self._w, self._live.f, self._s, 0, task, lane))
+        if row < 0:
+            return False
+        self._row[item] = row
+        self._num_started = int(self._s.count[0, NUM_STARTED])
+        if self._plans is not None:
+            self._plans.late[row] = late
+        return True
+
+    def _take_back(self) -> None:
+        """What a plan has started and no decision has said yet is not under way."""
+        is_untold = self._s.row_status[: self._s.num_rows[0]] == RUNNING
+        is_untold[list(self._row.values())] = False
+        for row in np.flatnonzero(is_untold).tolist():
+            abort(self._w, self._s, 0, row)
+            self._is_outdated = True
+
+    def _planned_row(self, task: int) -> int:
+        """The row of a task that is reserved; -1: none."""
+        row = int(self._s.first_row[task])
+        while row >= 0 and self._s.row_status[row] != PLANNED:
+            row = int(self._s.next_row[row])
+        return row
 
     def free(self, lane: int, time: float) -> None:
         """Devices are free of a task when it ends."""

@@ -89,6 +89,9 @@ class View(Protocol):
     def begin(self, item: int, lane: int, time: float, late: float) -> None:
         """A task runs; ``late``: by how much later than decided its batch began."""
 
+    def adopt(self, item: int, lane: int) -> bool:
+        """A waiting task was started on a lane without a decision; returns whether that could be."""
+
     def free(self, lane: int, time: float) -> None:
         """The last task of its batch has left a lane."""
 

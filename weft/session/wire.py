@@ -21,6 +21,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "arrived": (("job", "time"), ("graph", "deadline", "weight", "owner", "eligible")),
     "closed": (("time",), ()),
     "started": (TASK, ("attempt", "branch")),
+    "adopted": (TASK, ()),
     "finished": (TASK, ("attempt", "branch")),
     "failed": (TASK, ("attempt",)),
     "vacated": (TASK, ()),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strategies import LINKS, SEEDS, make_problem
 
 from weft import Session, catalog
-from weft.evaluation.worlds.tasks import drive_tasks
+from weft.execute.virtual_runs import drive_tasks
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem, realise
 from weft.model.schedule import Schedule

@@ -11,7 +11,7 @@ from weft import Session
 from weft.catalog import dispatcher
 from weft.errors import InputError
 from weft.evaluation.sweep.queue_runs import play, run_rule, setup_of
-from weft.evaluation.worlds.queues import Driven, drive
+from weft.execute.virtual_runs import Driven, drive_queues
 from weft.model.arrivals import Arrivals
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
@@ -33,7 +33,7 @@ def test_driven_session_equals_kernel(name: str, p_c: float):
     case = scenario("conditional", p_c=p_c, jobs=200).stream("test", 0)
     for seed in (1, 2):
         alone = play(name, case, [seed])
-        driven = drive(Session(case, name, seed=seed), setup_of(case), seed)
+        driven = drive_queues(Session(case, name, seed=seed), setup_of(case), seed)
         assert driven.job_times.tobytes() == alone.job_times[0].tobytes()
 
 
@@ -42,7 +42,7 @@ def test_driven_session_equals_kernel_under_other_rules(given: dict[str, object]
     case = scenario("conditional", p_c=0.3, jobs=200, **given).stream("test", 0)
     for name in ("fifo", "ppo", "heft-estimated"):
         alone = play(name, case, [5])
-        driven = drive(Session(case, name, seed=5), setup_of(case), 5)
+        driven = drive_queues(Session(case, name, seed=5), setup_of(case), 5)
         assert driven.job_times.tobytes() == alone.job_times[0].tobytes()
 
 
@@ -127,7 +127,7 @@ def test_driven_session_equals_kernel_on_forks_joins_and_branches(
     setup = make_setup(seed, num_jobs, num_tasks)
     if dispatcher(rule).supports(setup.problem) is not None:
         return
-    driven = drive(Session(setup.problem, rule, seed=seed, rules=setup.rules), setup, seed)
+    driven = drive_queues(Session(setup.problem, rule, seed=seed, rules=setup.rules), setup, seed)
     alone = run_rule(dispatcher(rule), setup, [seed])
     assert driven.job_times.tobytes() == alone.job_times[0].tobytes()
     cluster = setup.problem.cluster
@@ -142,4 +142,4 @@ def test_world_says_when_a_rule_would_wait_for_ever():
     for device in case.problem.cluster.device_names:
         session.device_lost(device, -100.0)
     with pytest.raises(InputError, match="tasks wait, and nothing will ever start them"):
-        drive(session, setup_of(case), 1)
+        drive_queues(session, setup_of(case), 1)

@@ -1,0 +1,411 @@
+"""One loop for every engine: what happens is told to a session, what it decides is ordered from the engine.
+
+The loop decides nothing about tasks. It queues ahead what a plan has bound to a device, so that no device waits
+for a message between two tasks, and has a result that was lost made again before a task that needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from weft.execute.engine import (
+    CANCELLED,
+    FAILED,
+    FINISHED,
+    JOINED,
+    LOST,
+    STARTED,
+    VACATED,
+    Engine,
+    Event,
+    Order,
+)
+from weft.execute.feed import Arrival, Feed
+from weft.execute.ledger import Ledger
+from weft.execute.moments import LiveMoments, Moments, VirtualMoments
+from weft.execute.split import SplitSession
+from weft.execute.told import Told
+from weft.io.histories import History
+from weft.session.messages import Decision, Name, Start
+
+LOST_RESULT = "lost result of "
+"""How the note of a failure begins where the result of another task is gone; its name follows."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """How long a task really took."""
+
+    device: str
+    job: Name
+    task: str
+    kind: str
+    base: float
+    """Expected, by the cluster that the run began with."""
+    actual: float
+    end: float
+    """When it ended."""
+    work: float | None
+    """Of the task in its graph; None: it has none."""
+    size: float | None
+    """Bytes of its result, where they are known."""
+
+
+class Watcher(Protocol):
+    """Looks at the run after every moment and may have the session made again."""
+
+    def look(self, drive: Drive) -> str | None:
+        """Why everything should be planned again, if it should."""
+
+
+@dataclass
+class Drive:
+    """A session at work on an engine; ``run`` carries everything out that the feed brings."""
+
+    told: Told
+    engine: Engine
+    feed: Feed
+    history: History
+    ahead: int = 1
+    """Orders that a device may hold beyond its slots, where they are reserved for it."""
+    watcher: Watcher | None = None
+    listen: Callable[[Drive], None] = lambda drive: None
+    """Called after every moment, to show progress."""
+    ledger: Ledger = field(default_factory=Ledger)
+    wake_at: float | None = None
+    plan: tuple[tuple[Name, str, str], ...] = ()
+    """What is reserved, as it was last written down."""
+    observed: list[Observed] = field(default_factory=list)
+    """Run times of all tasks that have ended well."""
+    starts: list[tuple[float, Start]] = field(default_factory=list)
+    """When what was decided, in order."""
+    _reasons: list[str] = field(default_factory=list)
+    """Why plans may have changed since the last decision."""
+
+    @property
+    def now(self) -> float:
+        """The engine's time, which never goes back for the session."""
+        return max(self.engine.now, self.told.session.now)
+
+    def run(self) -> None:
+        """Until every job has ended; the engine is left open."""
+        self.engine.start()
+        moments: Moments = LiveMoments() if self.engine.is_live else VirtualMoments()
+        while moments.advance(self):
+            self._decide()
+            self.listen(self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.feed.is_empty and not self.told.open_jobs and not self.ledger.again
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def arrive(self, arrival: Arrival, time: float) -> None:
+        """A job enters."""
+        self._reasons.append("arrival")
+        self.told.arrived(arrival, time, is_last=self.feed.is_empty)
+        self._note_arrival(arrival, time)
+
+    def look(self) -> None:
+        """Let the watcher see whether anything has changed."""
+        if self.watcher is not None and (why := self.watcher.look(self)) is not None:
+            self._reasons.append(why)
+
+    def _note_arrival(self, arrival: Arrival, time: float) -> None:
+        graph = arrival.graph
+        names = graph.names
+        edges = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+        more: dict[str, Any] = {} if arrival.deadline is None else {"deadline": arrival.deadline}
+        if isinstance(self.told.session, SplitSession):
+            more["scheduler"] = self.told.session.part_of(arrival.job)
+        self.history.add(
+            "arrived",
+            time,
+            job=arrival.job,
+            tasks=list(names),
+            kinds=[graph.kinds[k] for k in graph.kind.tolist()],
+            edges=[[names[a], names[b]] for a, b in edges],
+            **more,
+        )
+
+    def happen(self, event: Event) -> None:
+        """Tell one event."""
+        if why := self._happen(event):
+            self._reasons.append(why)
+
+    def _happen(self, event: Event) -> str:
+        """Tell one event; returns why plans may have changed, if they may."""
+        event = event._replace(time=max(event.time, self.told.session.now))
+        if event.kind in (LOST, JOINED):
+            return self._move(event)
+        order = self.ledger.orders.get(event.key)
+        if event.kind == STARTED:
+            self._start(event, order)
+            return ""
+        if event.kind == VACATED:
+            self.told.session.vacated(event.job, event.task, self.told.number(event.device), event.time)
+            return ""
+        if order is None:
+            self._note(event, "stray", note=event.note or event.kind)
+            return ""
+        return self._end(event, order)
+
+    def _move(self, event: Event) -> str:
+        """A device has gone or come."""
+        if event.device not in self.told.devices or (event.device in self.told.away) == (event.kind == LOST):
+            return ""
+        self.history.add(event.kind, event.time, device=event.device, note=event.note)
+        if event.kind == LOST:
+            self.ledger.lose(event.device)
+            self.told.lost(event.device, event.time)
+        else:
+            self.told.joined(event.device, event.time)
+        return event.kind
+
+    def _start(self, event: Event, order: Order | None) -> None:
+        self._note(event, STARTED)
+        if order is None or order.key in self.ledger.again:
+            return
+        self.ledger.start(order, event.time)
+        if order.key not in self.ledger.undecided:
+            self.told.started(order, event)
+        elif self.told.adopted(order, event.time):
+            self.ledger.undecided.discard(order.key)
+        else:  # decided otherwise meanwhile
+            self.ledger.disown(order)
+            self.engine.cancel(order)
+
+    def _end(self, event: Event, order: Order) -> str:
+        began = self.ledger.started.get(order.key)
+        self.ledger.close(order)
+        if event.kind == FINISHED and began is not None:
+            self._observe(event, order, event.time - began)
+        if order.key in self.ledger.again:
+            return self._end_again(event, order)
+        if event.kind == FINISHED:
+            self._note(event, FINISHED, **_known(size=event.size, branch=event.branch))
+            self.told.finished(order, event)
+            self.history.add("reported", event.time, job=order.job, task=order.task, attempt=order.attempt)
+            return ""
+        if order.key in self.ledger.undecided:
+            self.ledger.undecided.discard(order.key)
+            self._note(event, CANCELLED if event.note == CANCELLED else FAILED, note=event.note)
+            return FAILED
+        self._note(event, FAILED, note=event.note)
+        if event.note.startswith(LOST_RESULT):
+            self._make_again(order, event.note.removeprefix(LOST_RESULT).split(":")[0])
+        else:
+            self.told.failed(order, event.time)
+        return FAILED
+
+    def _observe(self, event: Event, order: Order, actual: float) -> None:
+        graph = self.told.open_jobs.get(order.job)
+        if graph is None:  # its job is over without it
+            return
+        task = graph.task(graph.index[order.task])
+        base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
+        work = task.work if math.isfinite(task.work) else None
+        self.observed.append(
+            Observed(
+                order.device, order.job, order.task, task.kind, base, actual, event.time, work, event.size
+            )
+        )
+
+    def forget_decisions(self) -> None:
+        """The session was made again: what it had decided and does not run yet counts as queued ahead."""
+        waiting = self.ledger.orders.keys() - self.ledger.started.keys() - self.ledger.again.keys()
+        self.ledger.undecided |= waiting
+
+    # -- results that are gone ---------------------------------------------------------------------
+
+    def _make_again(self, order: Order, task: str) -> None:
+        """A decided order waits for a result to be made again on its device; then it is ordered anew."""
+        inputs = self.told.inputs(order.job, task)
+        first = self._order(order.job, task, order.device, inputs, (order.start, order.end))
+        self.ledger.again[first.key] = order
+        self._submit(first, is_ahead=False)
+
+    def _end_again(self, event: Event, order: Order) -> str:
+        waiting = self.ledger.again.pop(order.key)
+        if event.kind == FINISHED:
+            self._note(event, FINISHED, **_known(size=event.size))
+        else:
+            self._note(event, FAILED, note=event.note)
+            if not event.note.startswith(LOST_RESULT):
+                self.told.failed(waiting, event.time)
+                return FAILED
+            missing = event.note.removeprefix(LOST_RESULT).split(":")[0]
+            self.ledger.again_after(order.key, waiting)
+            self._make_again(order, missing)
+            return ""
+        again = self._order(
+            waiting.job, waiting.task, waiting.device, waiting.inputs, (waiting.start, waiting.end)
+        )
+        self.ledger.pass_on(waiting, again)
+        self._submit(again, is_ahead=False)
+        return ""
+
+    # -- decisions ---------------------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        reason, self._reasons = next(iter(self._reasons), "late"), []
+        decision: Decision = self.told.decide(self.now)
+        self._log_shadow()
+        self.wake_at = decision.wake_at
+        for start in decision.starts:
+            self.starts.append((self.now, start))
+            self._give(start)
+        for cancel in decision.cancels:
+            for order in self.ledger.of_task(cancel.job, cancel.task):
+                self.engine.cancel(order)
+        self._write_plan(reason)
+        self._queue_ahead()
+        for end in decision.ended:
+            self.told.note_end(end, self.history)
+        if self.told.is_waiting and not decision.starts and not self.ledger.orders:
+            self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
+
+    def _log_shadow(self) -> None:
+        starts = self.told.shadow_starts(self.now)
+        if starts:
+            self.history.add("shadow", self.now, scheduler=self.told.shadow_name, starts=starts)
+
+    def _give(self, start: Start) -> None:
+        """Order what was decided, unless it is ordered ahead already; an order elsewhere is withdrawn."""
+        device = self.told.name(start.device)
+        for order in self.ledger.of_task(start.job, start.task):
+            if order.device == device and order.key in self.ledger.undecided:
+                self.ledger.undecided.discard(order.key)
+                return
+            self._withdraw(order)
+        inputs = self.told.inputs(start.job, start.task)
+        times = (start.expected_start, start.expected_end)
+        self._submit(
+            self._order(start.job, start.task, device, inputs, times)._replace(batch=start.batch), False
+        )
+
+    def _withdraw(self, order: Order) -> None:
+        if order.key in self.ledger.undecided:
+            self.ledger.disown(order)
+            self._note(_about(order, self.now), CANCELLED)
+        self.engine.cancel(order)
+
+    def _queue_ahead(self) -> None:
+        """Give devices the next tasks that are reserved for them, and take back what no longer is."""
+        reserved: dict[str, list[tuple[Name, str, float, float]]] = defaultdict(list)
+        for one in self.told.session.reservations():
+            reserved[self.told.name(one.device)].append(
+                (one.job, one.task, one.expected_start, one.expected_end)
+            )
+        for order in [self.ledger.orders[key] for key in self.ledger.undecided]:
+            first = [row[:2] for row in reserved[order.device][: self._room(order.device)]]
+            if (order.job, order.task) not in first:
+                self._withdraw(order)
+        if self.ahead > 0:
+            for device, rows in reserved.items():
+                self._fill(device, rows)
+
+    def _room(self, device: str) -> int:
+        return self.told.slots(device) + self.ahead
+
+    def _fill(self, device: str, rows: Sequence[tuple[Name, str, float, float]]) -> None:
+        if device in self.told.away or not self.told.can_queue(device):
+            return
+        for job, task, start, end in rows:
+            if self.ledger.load(device) >= self._room(device):
+                return
+            if self.ledger.of_task(job, task):
+                continue
+            if not self._may_follow(job, task, device):
+                return
+            inputs = self.told.inputs(job, task)
+            self._submit(self._order(job, task, device, inputs, (start, end)), is_ahead=True)
+
+    def _may_follow(self, job: Name, task: str, device: str) -> bool:
+        """Whether what a task needs is done, or will be before it on the same device."""
+        for parent in self.told.parents(job, task):
+            if self.told.is_done(job, parent):
+                continue
+            before = [one for one in self.ledger.of_task(job, parent) if one.device == device]
+            if not before or self.told.slots(device) > 1:
+                return False
+        return True
+
+    def _order(
+        self, job: Name, task: str, device: str, inputs: tuple[str, ...], times: tuple[float, float]
+    ) -> Order:
+        attempt, sequence = self.ledger.next_numbers(job, task)
+        return Order(job, task, device, attempt, sequence, inputs, 0, *times)
+
+    def _submit(self, order: Order, is_ahead: bool) -> None:
+        self.history.add(
+            "submitted",
+            self.now,
+            job=order.job,
+            task=order.task,
+            attempt=order.attempt,
+            device=order.device,
+            sequence=order.sequence,
+            ahead=is_ahead,
+        )
+        self.ledger.open(order, is_decided=not is_ahead)
+        self.engine.submit(order)
+
+    # -- what is written down ----------------------------------------------------------------------
+
+    def _note(self, event: Event, name: str, **fields: object) -> None:
+        self.history.add(
+            name,
+            event.time,
+            job=event.job,
+            task=event.task,
+            attempt=event.attempt,
+            device=event.device,
+            **fields,
+        )
+
+    def _write_plan(self, reason: str) -> None:
+        """Write down what is reserved wherever devices or orders have changed."""
+        rows = self.told.session.reservations()
+        plan = tuple((one.job, one.task, self.told.name(one.device)) for one in rows)
+        left = tuple(one for one in self.plan if one in set(plan))
+        if plan == left:
+            self.plan = plan
+            return
+        self.plan = plan
+        started = self.ledger.decided_rows()
+        self.history.add(
+            "planned",
+            self.now,
+            reason=reason,
+            rows=[list(row) for row in started]
+            + [
+                [
+                    one.job,
+                    one.task,
+                    self.told.name(one.device),
+                    round(one.expected_start, 6),
+                    round(one.expected_end, 6),
+                ]
+                for one in rows
+            ],
+        )
+
+
+def _known(**fields: object) -> dict[str, object]:
+    """The fields that are known."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+def _about(order: Order, time: float) -> Event:
+    return Event(CANCELLED, time, order.device, order.job, order.task, order.attempt)
