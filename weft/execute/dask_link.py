@@ -34,13 +34,12 @@ class Link:
         return stop_stealing(self.client, self.topic)
 
     def close(self) -> None:
-        """Stealing is as it was, workers forget the topic."""
+        """Stealing is as it was."""
         if self.client.status != "running":
             return
         try:
             self.client.unsubscribe_topic(self.topic)
             self.client.run_on_scheduler(end_watch(), self.topic)
-            self.client.run(dask_worker.forget, self.topic, on_error="ignore")
         except Exception as error:  # a cluster that goes away takes all of it along
             _log().info("Dask was not tidied up: %s", note_of(error))
 
