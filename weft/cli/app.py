@@ -17,6 +17,7 @@ import typer
 from weft.cli import (
     about,
     bench,
+    calibrate,
     curves,
     evaluate,
     explain,
@@ -65,6 +66,7 @@ for verb in (
     files.generate,
     files.convert,
     files.init,
+    calibrate.calibrate,
     about.schedulers,
     about.doctor,
 ):

@@ -65,6 +65,7 @@ class DaskEngine:
     """
 
     name = "dask"
+    is_live = True
 
     def __init__(
         self,

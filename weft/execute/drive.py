@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from weft.execute.engine import (
     CANCELLED,
@@ -26,6 +26,8 @@ from weft.execute.engine import (
 )
 from weft.execute.feed import Arrival, Feed
 from weft.execute.ledger import Ledger
+from weft.execute.moments import LiveMoments, Moments, VirtualMoments
+from weft.execute.split import SplitSession
 from weft.execute.told import Told
 from weft.io.histories import History
 from weft.session.messages import Decision, Name, Start
@@ -45,6 +47,8 @@ class Observed:
     base: float
     """Expected, by the cluster that the run began with."""
     actual: float
+    end: float
+    """When it ended."""
     work: float | None
     """Of the task in its graph; None: it has none."""
     size: float | None
@@ -77,6 +81,10 @@ class Drive:
     """What is reserved, as it was last written down."""
     observed: list[Observed] = field(default_factory=list)
     """Run times of all tasks that have ended well."""
+    starts: list[tuple[float, Start]] = field(default_factory=list)
+    """When what was decided, in order."""
+    _reasons: list[str] = field(default_factory=list)
+    """Why plans may have changed since the last decision."""
 
     @property
     def now(self) -> float:
@@ -86,17 +94,10 @@ class Drive:
     def run(self) -> None:
         """Until every job has ended; the engine is left open."""
         self.engine.start()
-        self._arrive()
-        self._decide("arrival")
-        while not self.is_over:
+        moments: Moments = LiveMoments() if self.engine.is_live else VirtualMoments()
+        while moments.advance(self):
+            self._decide()
             self.listen(self)
-            until = [time for time in (self.wake_at, self.feed.next_time) if time is not None]
-            reasons = [self._happen(event) for event in self.engine.events(min(until, default=None))]
-            reasons.append("arrival" if self._arrive() else "")
-            if self.watcher is not None and (why := self.watcher.look(self)) is not None:
-                reasons.append(why)
-            self._decide(next(filter(None, reasons), "late"))
-        self.listen(self)
 
     @property
     def is_over(self) -> bool:
@@ -105,27 +106,38 @@ class Drive:
 
     # -- what happens ------------------------------------------------------------------------------
 
-    def _arrive(self) -> bool:
-        coming = self.feed.take(self.now)
-        for arrival in coming:
-            self._note_arrival(arrival)
-            self.told.arrived(arrival, self.now)
-        return bool(coming)
+    def arrive(self, arrival: Arrival, time: float) -> None:
+        """A job enters."""
+        self._reasons.append("arrival")
+        self.told.arrived(arrival, time, is_last=self.feed.is_empty)
+        self._note_arrival(arrival, time)
 
-    def _note_arrival(self, arrival: Arrival) -> None:
+    def look(self) -> None:
+        """Let the watcher see whether anything has changed."""
+        if self.watcher is not None and (why := self.watcher.look(self)) is not None:
+            self._reasons.append(why)
+
+    def _note_arrival(self, arrival: Arrival, time: float) -> None:
         graph = arrival.graph
         names = graph.names
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-        more = {} if arrival.deadline is None else {"deadline": arrival.deadline}
+        more: dict[str, Any] = {} if arrival.deadline is None else {"deadline": arrival.deadline}
+        if isinstance(self.told.session, SplitSession):
+            more["scheduler"] = self.told.session.part_of(arrival.job)
         self.history.add(
             "arrived",
-            self.now,
+            time,
             job=arrival.job,
             tasks=list(names),
             kinds=[graph.kinds[k] for k in graph.kind.tolist()],
             edges=[[names[a], names[b]] for a, b in edges],
             **more,
         )
+
+    def happen(self, event: Event) -> None:
+        """Tell one event."""
+        if why := self._happen(event):
+            self._reasons.append(why)
 
     def _happen(self, event: Event) -> str:
         """Tell one event; returns why plans may have changed, if they may."""
@@ -193,12 +205,16 @@ class Drive:
         return FAILED
 
     def _observe(self, event: Event, order: Order, actual: float) -> None:
-        graph = self.told.open_jobs[order.job]
+        graph = self.told.open_jobs.get(order.job)
+        if graph is None:  # its job is over without it
+            return
         task = graph.task(graph.index[order.task])
         base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
         work = task.work if math.isfinite(task.work) else None
         self.observed.append(
-            Observed(order.device, order.job, order.task, task.kind, base, actual, work, event.size)
+            Observed(
+                order.device, order.job, order.task, task.kind, base, actual, event.time, work, event.size
+            )
         )
 
     def forget_decisions(self) -> None:
@@ -237,11 +253,13 @@ class Drive:
 
     # -- decisions ---------------------------------------------------------------------------------
 
-    def _decide(self, reason: str) -> None:
+    def _decide(self) -> None:
+        reason, self._reasons = next(iter(self._reasons), "late"), []
         decision: Decision = self.told.decide(self.now)
         self._log_shadow()
         self.wake_at = decision.wake_at
         for start in decision.starts:
+            self.starts.append((self.now, start))
             self._give(start)
         for cancel in decision.cancels:
             for order in self.ledger.of_task(cancel.job, cancel.task):

@@ -75,6 +75,8 @@ class Engine(Protocol):
 
     name: str
     """How runs and reports call it: ``virtual``, ``local``, ``dask``, ``ray``."""
+    is_live: bool
+    """Whether time passes by itself; else from event to event, and no event means that none will ever come."""
 
     def start(self) -> None:
         """Get ready to take orders; the clock is 0 from now on."""

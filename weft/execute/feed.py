@@ -21,13 +21,15 @@ class Arrival:
     weight: float = 1.0
     owner: str = ""
     eligible: tuple[str, ...] | None = None
+    is_known: bool = False
+    """Whether the session knows the job and its graph beforehand."""
 
 
 class Feed:
     """Arrivals in the order of their times."""
 
     def __init__(self, arrivals: Iterable[Arrival]) -> None:
-        self._coming = sorted(arrivals, key=lambda one: one.time, reverse=True)
+        self._coming = sorted(arrivals, key=lambda one: one.time)[::-1]
 
     @property
     def is_empty(self) -> bool:
@@ -39,12 +41,9 @@ class Feed:
         """When the next job arrives; None: never."""
         return self._coming[-1].time if self._coming else None
 
-    def take(self, now: float) -> list[Arrival]:
-        """The jobs that have arrived by now."""
-        found = []
-        while self._coming and self._coming[-1].time <= now:
-            found.append(self._coming.pop())
-        return found
+    def pop(self) -> Arrival:
+        """The next job."""
+        return self._coming.pop()
 
     def take_named(self, jobs: Container[Name]) -> list[Arrival]:
         """Jobs that have arrived before, in a run that goes on."""

@@ -17,7 +17,7 @@ from weft.execute.drive import Drive
 from weft.execute.engine import Engine
 from weft.execute.feed import Feed
 from weft.execute.folder import PLAN, RunFolder
-from weft.execute.resume import Past, go_on, read_past
+from weft.execute.resume import go_on, read_past
 from weft.execute.scheduling import Chosen, Wanted, choose
 from weft.execute.told import Told
 from weft.execute.watch import SpeedWatch
@@ -49,7 +49,7 @@ class Task:
 class Manner:
     """How it is carried out."""
 
-    wanted: Wanted = Wanted()
+    wanted: Wanted = field(default_factory=Wanted)
     ahead: int = 1
     shadow: str | None = None
     profile: Path | None = None
@@ -219,9 +219,7 @@ def _learn(drive: Drive, cluster: Cluster, path: Path) -> None:
     profile.write()
 
 
-def _result(
-    drive: Drive, task: Task, chosen: Chosen, folder: RunFolder | None, engine: Engine
-) -> Run:
+def _result(drive: Drive, task: Task, chosen: Chosen, folder: RunFolder | None, engine: Engine) -> Run:
     rows = drive.history.rows
     ends = [float(row["time"]) for row in rows if row["event"] == "finished"]
     last = rows[-1]

@@ -60,6 +60,8 @@ class SplitSession(Session):
         """Time of the last event or decision."""
         return max(session.now for session in self._parts)
 
+    has_queues = False
+
     @property
     def is_due(self) -> bool:
         """Whether a device is free and a task waits."""
@@ -86,6 +88,9 @@ class SplitSession(Session):
         self._parts[chosen].arrived(job, time, graph=graph, **settings)
         self._credit[chosen] -= 1.0
         self._of[job], self._graphs[job] = chosen, graph
+
+    def closed(self, time: float) -> None:
+        """No more jobs will arrive; what is held for other schedulers still does."""
 
     def started(self, job: Name, task: Name, device: Name, time: float, **more: Any) -> None:
         """Its own scheduler decided it; to the others it holds its device since then."""

@@ -40,8 +40,12 @@ class Told:
         cluster: Cluster,
         make: Callable[[Cluster], Session],
         shadow: Callable[[Cluster], Session] | None = None,
+        *,
+        is_kept: bool = True,
     ) -> None:
+        """``is_kept``: what is told is kept, so that the session can be made again."""
         self.cluster, self._make, self._make_shadow = cluster, make, shadow
+        self._is_kept = is_kept
         self.session = make(cluster)
         self._shadow = None if shadow is None else shadow(cluster)
         self.devices = {name: k for k, name in enumerate(cluster.device_names)}
@@ -98,14 +102,19 @@ class Told:
 
     # -- events ------------------------------------------------------------------------------------
 
-    def arrived(self, arrival: Arrival, time: float) -> None:
-        """A job enters with its graph."""
+    def arrived(self, arrival: Arrival, time: float, *, is_last: bool = False) -> None:
+        """A job enters with its graph; ``is_last``: no other will."""
         self.open_jobs[arrival.job] = arrival.graph
         self.done[arrival.job] = set()
         self.num_tasks += arrival.graph.num_tasks
         self._tell(arrival.job, lambda session: self._arrive(session, arrival, time))
+        if is_last:
+            self._tell(None, lambda session: session.closed(max(time, session.now)))
 
     def _arrive(self, session: Session, arrival: Arrival, time: float) -> None:
+        if arrival.is_known:
+            session.arrived(arrival.job, time)
+            return
         eligible = arrival.eligible
         if eligible is not None:  # by names of the run, which a session's cluster may not have
             here = {name for name, k in self.devices.items() if _is_named(self.cluster, name, k, eligible)}
@@ -141,7 +150,8 @@ class Told:
         """A task has ended well."""
         device, time, branch = self.number(order.device), event.time, event.branch
         self.num_done += 1
-        self.done[order.job].add(order.task)
+        if order.job in self.done:
+            self.done[order.job].add(order.task)
         self._tell(
             order.job, lambda session: session.finished(order.job, order.task, device, time, branch=branch)
         )
@@ -170,7 +180,8 @@ class Told:
 
     def _write(self, job: Name | None, tell: Tell) -> None:
         """Keep what was told, and tell the shadow: to it, every start is one that it did not decide."""
-        self._journal.append(_Entry(job, tell))
+        if self._is_kept:
+            self._journal.append(_Entry(job, tell))
         if self._shadow is not None:
             try:
                 tell(self._shadow)

@@ -37,6 +37,8 @@ class _Run:
     start: float = NEVER
     end: float = NEVER
     fails: bool = False
+    awaits: tuple[str, ...] = ()
+    """Inputs that were not finished when it was given."""
     is_begun: bool = False
     is_over: bool = False
 
@@ -61,6 +63,7 @@ class _Virtual:
     """What both engines have in common: the clock, ends to come, devices that go and come."""
 
     name = "virtual"
+    is_live = False
 
     def __init__(self, cluster: Cluster, faults: Faults) -> None:
         faults.refuse_strangers(cluster.device_names)
@@ -81,6 +84,7 @@ class _Virtual:
         for run in self._runs.values():
             run.is_over = True
         self._runs.clear()
+        self._news, self._moves = [], []
 
     def events(self, until: float | None) -> list[Event]:
         """What happens next, unless that is after ``until``; empty with None: nothing ever will."""
@@ -150,8 +154,9 @@ class VirtualTasks(_Virtual):
     """The jobs of a problem, each task on its own; jobs go by name or number.
 
     An order runs from its ``start`` on, when its data is there. One that was given ahead, while its device is
-    full or its inputs are not finished, runs as soon as both are over and its data has come. All that happens
-    at one moment is told together: ends in the order in which they were begun, then starts, then devices.
+    full or its inputs are not finished, runs as soon as both are over and its data has come; it fails where an
+    input has failed. All that happens at one moment is told together: ends in the order in which they were
+    begun, then starts, then devices.
     """
 
     def __init__(self, problem: Problem, realisation: Realisation, faults: Faults = NO_FAULTS) -> None:
@@ -167,8 +172,8 @@ class VirtualTasks(_Virtual):
     def submit(self, order: Order) -> None:
         """Have a device run a task, after what it was given before."""
         job = order.job if isinstance(order.job, int) else self._number[order.job]
-        node = self._problem.jobs[job].graph.index[order.task]
-        run = _Run(order, job, node, self._cluster.device_index[order.device])
+        run = _Run(order, job, self._node(job, order.task), self._cluster.device_index[order.device])
+        run.awaits = self._open(order.job, order.inputs)
         if not self._enter(run):
             return
         if run.device in self._waiting or not self._can_begin(run):
@@ -178,9 +183,16 @@ class VirtualTasks(_Virtual):
 
     def _happen(self) -> list[Event]:
         found, self._news = self._news, []
-        while moment := [*self._happen_ends(), *self._happen_starts()]:
-            found += moment
-        return found + self._move_devices()
+        found += self._happen_to_runs()
+        if moved := self._move_devices():
+            found += [*moved, *self._happen_to_runs()]  # what has lost an input
+        return found
+
+    def _happen_to_runs(self) -> list[Event]:
+        found: list[Event] = []
+        while more := [*self._happen_ends(), *self._happen_starts()]:
+            found += more
+        return found
 
     def _happen_ends(self) -> list[Event]:
         """Ends that are due; what takes no time starts and ends at once."""
@@ -197,30 +209,49 @@ class VirtualTasks(_Virtual):
 
     def _happen_starts(self) -> list[Event]:
         """Starts that are due, also of what was given ahead."""
-        for device, runs in list(self._waiting.items()):
-            while runs and self._can_begin(runs[0]):
-                run = runs.pop(0)
-                self._begin(run, self._data_there(run))
-            if not runs:
-                del self._waiting[device]
-        found = []
+        found = [event for runs in list(self._waiting.values()) for event in self._take(runs)]
         while _first_time(self._begins) <= self.now:
             run = heapq.heappop(self._begins)[-1]
             run.is_begun = True
             found.append(run.event(STARTED, run.start))
         return found
 
+    def _take(self, runs: list[_Run]) -> list[Event]:
+        """What a device was given ahead and can begin; what has lost an input fails."""
+        found = []
+        while runs and self._can_begin(runs[0]):
+            run = runs[0]
+            missing = [task for task in run.awaits if (run.job, self._node(run.job, task)) not in self._done]
+            if missing:
+                self._leave(run)
+                found.append(run.event(FAILED, self.now, note=f"its input {missing[0]!r} has failed"))
+            else:
+                self._wait_no_more(run)
+                self._begin(run, self._data_there(run))
+        return found
+
+    def _wait_no_more(self, run: _Run) -> None:
+        self._waiting[run.device].remove(run)
+        if not self._waiting[run.device]:
+            del self._waiting[run.device]
+
     def _next_time(self) -> float:
         return min(super()._next_time(), _first_time(self._begins))
+
+    def _node(self, job: int, task: str) -> int:
+        return self._problem.jobs[job].graph.index[task]
 
     def _slots(self, run: _Run) -> int:
         return int(self._problem.jobs[run.job].graph.slots[run.node])
 
     def _can_begin(self, run: _Run) -> bool:
-        """Whether the device has room, and no task that it needs is still to end here."""
-        needed = {(run.order.job, task) for task in run.order.inputs}
-        is_early = bool(needed) and any((job, task) in needed for job, task, _ in self._runs)
-        return self._slots(run) <= self._free[run.device] and not is_early
+        """Whether the device has room, and no input is still to end."""
+        return self._slots(run) <= self._free[run.device] and not self._open(run.order.job, run.awaits)
+
+    def _open(self, job: Name, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of these tasks of a job that have been given here and have not ended."""
+        given = {task for name, task, _ in self._runs if name == job} if tasks else set()
+        return tuple(task for task in tasks if task in given)
 
     def _begin(self, run: _Run, start: float) -> None:
         """A run holds its slots from now on and starts when its data is there."""
@@ -245,7 +276,7 @@ class VirtualTasks(_Virtual):
         if run.start < NEVER:
             self._free[run.device] += self._slots(run)
         else:
-            self._waiting[run.device].remove(run)
+            self._wait_no_more(run)
 
 
 class VirtualQueues(_Virtual):

@@ -6,13 +6,17 @@ kernels' own runs, byte for byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from weft.execute.engine import FINISHED
-from weft.execute.loop import Arrival, play
+from weft.execute.drive import Drive
+from weft.execute.engine import Engine
+from weft.execute.feed import Arrival, Feed
+from weft.execute.told import Told
 from weft.execute.virtual import VirtualQueues, VirtualTasks
+from weft.io.histories import History
 from weft.model.graph import Bools, Floats
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
@@ -30,16 +34,28 @@ class Driven:
     """When what was started, in order."""
 
 
+def play(session: Session, engine: Engine, arrivals: Iterable[Arrival]) -> Drive:
+    """Carry out what a session decides until nothing is left to do, writing nothing down."""
+    told = Told(session.problem.cluster, lambda cluster: session, is_kept=False)
+    drive = Drive(told, engine, Feed(arrivals), History(None, keeps=False), ahead=0)
+    try:
+        drive.run()
+    finally:
+        engine.close()
+    return drive
+
+
 def drive_queues(session: Session, setup: Setup, seed: int, taken: Bools | None = None) -> Driven:
     """Play one stream of this seed against a new session of the same problem; jobs are called by their number.
 
     ``taken`` (num_edges, num_jobs) says what the branches of tasks decide; None: the seed does.
     """
     arrival = setup.arrivals.draw(seed)
-    coming = [Arrival(time, job) for job, time in enumerate(arrival.tolist())]
+    graph = setup.problem.graph
+    coming = [Arrival(time, job, graph, is_known=True) for job, time in enumerate(arrival.tolist())]
     played = play(session, VirtualQueues(setup, seed, taken), coming)
     finish = np.full(len(arrival), np.nan)
-    for end in played.ended:
+    for end in played.told.ends:
         job = int(end.job)
         finish[job] = arrival[job] + setup.rules.expiry if end.outcome == EXPIRED else end.time
     return Driven(finish - arrival, tuple(played.starts))
@@ -53,8 +69,8 @@ def drive_tasks(
     ``tells_graphs``: the session is one of the cluster alone, and jobs bring their graphs.
     """
     played = play(session, VirtualTasks(problem, world), arrivals_of(problem, tells_graphs=tells_graphs))
-    ends = {event.key: event.time for event in played.events if event.kind == FINISHED}
     starts = [start for _, start in played.starts]
+    ends = {(one.job, one.task): one.end for one in played.observed}
     jobs = [int(one.job) for one in starts]
     nodes = [problem.jobs[j].graph.index[one.task] for j, one in zip(jobs, starts, strict=True)]
     return Schedule(
@@ -62,7 +78,7 @@ def drive_tasks(
         np.array([problem.offsets[j] + i for j, i in zip(jobs, nodes, strict=True)], np.int64),
         np.array([problem.cluster.device_index[one.device] for one in starts], np.int64),
         np.array([one.expected_start for one in starts], np.float64),
-        np.array([ends[one.job, one.task, one.attempt] for one in starts], np.float64),
+        np.array([ends[one.job, one.task] for one in starts], np.float64),
         realisation=world,
     )
 
@@ -70,5 +86,16 @@ def drive_tasks(
 def arrivals_of(problem: Problem, *, tells_graphs: bool = False) -> list[Arrival]:
     """The jobs of a problem by release, called by their number; ``tells_graphs``: with what they are."""
     order = np.argsort([job.release for job in problem.jobs], kind="stable").tolist()
-    jobs = [(j, problem.jobs[j]) for j in order]
-    return [Arrival(job.release, j, job if tells_graphs else None) for j, job in jobs]
+    return [
+        Arrival(
+            job.release,
+            j,
+            job.graph,
+            job.deadline,
+            job.weight,
+            job.owner,
+            job.eligible,
+            is_known=not tells_graphs,
+        )
+        for j, job in ((j, problem.jobs[j]) for j in order)
+    ]

@@ -21,10 +21,14 @@ Row = dict[str, Any]
 
 
 class History:
-    """A history that is being written; rows are on their way to the disk when ``add`` returns."""
+    """A history that is being written; rows are on their way to the disk when ``add`` returns.
 
-    def __init__(self, path: Path | None) -> None:
+    Without a path rows are kept in memory alone; without ``keeps``, nowhere.
+    """
+
+    def __init__(self, path: Path | None, *, keeps: bool = True) -> None:
         self.rows: list[Row] = []
+        self._keeps = keeps
         self._file = None
         if path is not None:
             if path.exists():
@@ -34,6 +38,8 @@ class History:
 
     def add(self, event: str, time: float, **fields: Any) -> None:
         """Write one event."""
+        if not self._keeps:
+            return
         row: Row = {"event": event, "time": round(time, 9), **fields}
         self.rows.append(row)
         if self._file is not None:
