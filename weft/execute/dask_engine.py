@@ -21,20 +21,32 @@ from weft.execute.dask_connect import connect as connect
 from weft.execute.dask_connect import workers_in
 from weft.execute.dask_connect import workers_of as workers_of
 from weft.execute.dask_link import Link, offset_of
-from weft.execute.dask_orders import ENDED, HELD, RUNNING, SENT, Device, Entry, event_of, worker_of
+from weft.execute.dask_orders import (
+    ENDED,
+    HELD,
+    RUNNING,
+    SENT,
+    Device,
+    Entry,
+    event_of,
+    refuse_slots,
+    worker_of,
+)
 from weft.execute.dask_orders import DaskDevice as DaskDevice
 from weft.execute.dask_scheduler import WORKERS
 from weft.execute.dask_worker import Ticket, run_order
 from weft.execute.drive import LOST_RESULT
 from weft.execute.engine import CANCELLED, FAILED, FINISHED, JOINED, LOST, STARTED, Event, Order, WallClock
 from weft.execute.keeping import NotKept, kept
-from weft.execute.work import Place, Workload, note_of
+from weft.execute.work import Place, Workload, note_of, timed_out
 from weft.session.messages import Name
 
 POLL, LOOK = 0.5, 0.25
 """Seconds between two looks at the workers, and at what became of futures."""
 STUCK = 5.0
 """Seconds after which a task that its free device does not start is given back."""
+GRACE = 1.0
+"""Seconds that a command may take to end once it was told to."""
 MOST_MOVES = 20
 """How often a task is sent again that Dask moved though its worker is there."""
 
@@ -61,10 +73,11 @@ class DaskEngine:
     elapsed
         Units of time that have passed in a run that goes on.
     timeout
-        Seconds after which a command is stopped.
+        Seconds after which a task fails. A command is stopped; for a call, its worker is started anew.
     """
 
     name = "dask"
+    is_live = True
     is_live = True
 
     def __init__(
@@ -108,7 +121,7 @@ class DaskEngine:
             if worker is None:
                 self._tell(LOST, device, self._elapsed, note=f"there is no worker {device.given.worker!r}")
                 continue
-            self._refuse_slots(device, worker)
+            refuse_slots(device.given, worker)
             try:
                 device.offset = offset_of(self._link.pings(worker.address))
             except Exception as error:  # it died just now
@@ -312,7 +325,7 @@ class DaskEngine:
 
     def _begin(self, entry: Entry, when: float) -> None:
         if entry.state == SENT:
-            entry.state = RUNNING
+            entry.state, entry.since = RUNNING, time.monotonic()
             self._news.append(event_of(STARTED, when, entry))
             self._pump(entry.device)
 
@@ -373,14 +386,6 @@ class DaskEngine:
         self._tell(JOINED, device, self.now, note=f"worker {worker.name} at {worker.address}")
         self._pump(device)
 
-    def _refuse_slots(self, device: Device, worker: DaskWorker) -> None:
-        if device.given.slots > worker.threads:
-            raise InputError(
-                f"device {device.given.name} has {device.given.slots} slots, "
-                f"but its worker {worker.name} has {worker.threads} threads",
-                field="devices",
-            )
-
     # -- looking after -----------------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -402,8 +407,9 @@ class DaskEngine:
     def _look_at(self, entry: Entry, now: float) -> None:
         status, device = entry.future.status, entry.device
         if status == "pending":
-            is_idle = entry.state == SENT and device.num_running < device.given.slots
-            if not is_idle:
+            if entry.state == RUNNING:
+                self._end_late(entry, now)
+            elif device.num_running >= device.given.slots:
                 entry.since = now
             elif now - entry.since > STUCK and not entry.is_asked:
                 entry.is_asked = True
@@ -414,6 +420,13 @@ class DaskEngine:
             error = entry.future.exception() if status == "error" else None
             note = note_of(error) if error is not None else f"{status} on Dask without a word of its worker"
             self._end(entry, FAILED, self.now, note=note)
+
+    def _end_late(self, entry: Entry, now: float) -> None:
+        """Fail what runs for too long; the worker of a call that does not end has to go with it."""
+        worker, limit = entry.device.worker, self._timeout
+        if limit is not None and worker is not None and now - entry.since > limit + GRACE:
+            self._link.restart(entry, worker.address)
+            self._end(entry, FAILED, self.now, note=timed_out(limit))
 
     def _tell(self, kind: str, device: Device, when: float, note: str) -> None:
         self._news.append(Event(kind, when, device.given.name, note=note))
