@@ -33,11 +33,11 @@ from weft.execute.dask_orders import (
     worker_of,
 )
 from weft.execute.dask_orders import DaskDevice as DaskDevice
+from weft.execute.dask_results import Lacking, Results
 from weft.execute.dask_scheduler import WORKERS
 from weft.execute.dask_worker import Ticket, run_order
 from weft.execute.drive import LOST_RESULT
 from weft.execute.engine import CANCELLED, FAILED, FINISHED, JOINED, LOST, STARTED, Event, Order, WallClock
-from weft.execute.keeping import NotKept, kept
 from weft.execute.work import Place, Workload, note_of, timed_out
 from weft.session.messages import Name
 
@@ -49,10 +49,6 @@ GRACE = 1.0
 """Seconds that a command may take to end once it was told to."""
 MOST_MOVES = 20
 """How often a task is sent again that Dask moved though its worker is there."""
-
-
-class _Lacking(Exception):
-    """A result that a task needs is nowhere."""
 
 
 class DaskEngine:
@@ -101,9 +97,8 @@ class DaskEngine:
         self._link = Link(client, self._topic)
         self._entries: dict[tuple[Name, str, int], Entry] = {}
         self._numbered: list[Entry] = []
-        self._latest: dict[tuple[Name, str], Entry] = {}
+        self._results = Results(client, folder)
         self._news: list[Event] = []
-        self._kept: dict[tuple[Name, str], Any] = {}
         self.is_stealing_off = False
         """Whether Dask moves nothing by itself."""
         self._looked = self._polled = 0.0
@@ -140,7 +135,8 @@ class DaskEngine:
         device = self._devices[order.device]
         entry = Entry(order, len(self._numbered), device)
         self._numbered.append(entry)
-        self._entries[order.key] = self._latest[order.job, order.task] = entry
+        self._entries[order.key] = entry
+        self._results.expect(entry)
         device.held.append(entry)
         self._pump(device)
 
@@ -166,22 +162,11 @@ class DaskEngine:
 
     def release(self, job: Name, task: str | None = None) -> None:
         """The result of a task, or of all tasks of a job, is not needed any more."""
-        keys = [key for key in self._latest if key[0] == job and task in (None, key[1])]
-        for key in keys:
-            entry = self._latest[key]
-            if entry.state == ENDED:
-                del self._latest[key]
-                entry.future = None
+        self._results.release(job, task)
 
     def result(self, job: Name, task: str) -> Any:
         """What a finished task has returned."""
-        try:
-            value = self._future(job, task).result()
-        except _Lacking:
-            raise WeftError(f"no result of task {task!r} of job {job!r} is kept") from None
-        if isinstance(value, spoken.Unfinished):
-            raise WeftError(f"task {task!r} of job {job!r} has no result: {value.note}")
-        return value
+        return self._results.value(job, task)
 
     def close(self) -> None:
         """Let go of everything; on a cluster of others, what runs there comes to its end."""
@@ -190,8 +175,7 @@ class DaskEngine:
         self._is_open = False
         for entry in self._numbered:
             entry.future = None
-        self._latest.clear()
-        self._kept.clear()
+        self._results.clear()
         self._link.close()
 
     # -- sending -----------------------------------------------------------------------------------
@@ -205,14 +189,14 @@ class DaskEngine:
             assert device.worker is not None
             try:
                 entry.future = self._send(entry, device.worker.address)
-            except _Lacking as lacking:
+            except Lacking as lacking:
                 self._end(entry, FAILED, self.now, note=f"{LOST_RESULT}{lacking}")
             except Exception as error:  # serialisation fails in many ways
                 self._end(entry, FAILED, self.now, note=f"it cannot be sent: {note_of(error)}")
 
     def _send(self, entry: Entry, address: str) -> Any:
         order, given = entry.order, entry.device.given
-        futures = [self._future(order.job, task) for task in order.inputs]
+        futures = [self._results.future(order.job, task) for task in order.inputs]
         folder = self._folder(order.job, order.task) if self._folder is not None else ""
         place = Place(
             str(order.job), order.task, order.attempt, given.name, given.device_class, folder, self._timeout
@@ -229,23 +213,6 @@ class DaskEngine:
             pure=False,
             retries=0,
         )
-
-    def _future(self, job: Name, task: str) -> Any:
-        """The result of a task: on a worker, or as it was kept in its folder."""
-        entry = self._latest.get((job, task))
-        if entry is not None and entry.future is not None:
-            return entry.future
-        known = self._kept.get((job, task))
-        if known is not None and known.status == "finished":
-            return known
-        if self._folder is None:
-            raise _Lacking(task)
-        try:
-            value = kept(self._folder(job, task))
-        except NotKept:
-            raise _Lacking(task) from None
-        self._kept[job, task] = self._client.scatter(value, hash=False)
-        return self._kept[job, task]
 
     # -- hearing -----------------------------------------------------------------------------------
 
@@ -316,12 +283,8 @@ class DaskEngine:
 
     def _note_lacking(self, entry: Entry, tasks: list[str]) -> str:
         """Which result is gone though its task had ended well; empty: the task has failed."""
-        gone = ""
-        for task in tasks:
-            parent = self._latest.get((entry.order.job, task))
-            if parent is not None and parent.is_done:
-                parent.future, gone = None, gone or f"{LOST_RESULT}{task}"
-        return gone
+        gone = [task for task in tasks if self._results.lose(entry.order.job, task)]
+        return f"{LOST_RESULT}{gone[0]}" if gone else ""
 
     def _begin(self, entry: Entry, when: float) -> None:
         if entry.state == SENT:
@@ -370,9 +333,7 @@ class DaskEngine:
         for entry in (*device.sent, *device.held):
             entry.state, entry.future = ENDED, None
         device.sent, device.held = [], []
-        for entry in self._latest.values():
-            if entry.is_done and entry.future is not None and entry.future.status != "finished":
-                entry.future = None  # else Dask makes every lost result again, needed or not
+        self._results.drop_lost()
         self._tell(LOST, device, self.now, note=note)
 
     def _join(self, which: tuple[Device, DaskWorker], answer: Any) -> None:
