@@ -40,6 +40,11 @@ class Order(NamedTuple):
         """What tells it apart from all other orders."""
         return self.job, self.task, self.attempt
 
+    @property
+    def task_key(self) -> tuple[Name, str]:
+        """What tells its task apart from all others."""
+        return self.job, self.task
+
 
 class Event(NamedTuple):
     """Something that happened to an order or a device."""
