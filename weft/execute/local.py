@@ -17,7 +17,8 @@ from weft.errors import InputError
 from weft.execute import local_worker
 from weft.execute.engine import CANCELLED, FAILED, FINISHED, JOINED, LOST, STARTED, Event, Order, WallClock
 from weft.execute.lanes import Device as Device
-from weft.execute.lanes import Lane, LocalSettings, Message, Process
+from weft.execute.lanes import Lane, Message, Process
+from weft.execute.lanes import LocalSettings as LocalSettings
 from weft.execute.local_worker import Assignment, Ended, Key, Setting
 from weft.execute.sending import NotSendable, pack, unpack
 from weft.execute.work import GRACE, Place, Workload, timed_out
