@@ -18,6 +18,7 @@ from weft.execute.engine import (
     FINISHED,
     JOINED,
     LOST,
+    LOST_RESULT,
     STARTED,
     VACATED,
     Engine,
@@ -33,8 +34,6 @@ from weft.io.histories import History
 from weft.session.messages import Decision, Name, Start
 
 STRAY = "stray"
-LOST_RESULT = "lost result of "
-"""How the note of a failure begins where the result of another task is gone; its name follows."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,8 @@ class Drive:
     """Run times of all tasks that have ended well."""
     starts: list[tuple[float, Start]] = field(default_factory=list)
     """When what was decided, in order."""
+    outcome: Callable[[Name, str], tuple[str, ...] | None] = lambda job, task: None
+    """What the branches of a task lead to, where the engine does not say; None: it has none."""
     planned_end: float | None = None
     """When the first plan was to end."""
     _reasons: list[str] = field(default_factory=list)
@@ -151,6 +152,8 @@ class Drive:
     def _happen(self, event: Event) -> str:
         """Tell one event; returns why plans may have changed, if they may."""
         event = event._replace(time=max(event.time, self.told.session.now))
+        if event.kind == FINISHED and event.branch is None:
+            event = event._replace(branch=self.outcome(event.job, event.task))
         if event.kind in (LOST, JOINED):
             return self._move(event)
         order = self.ledger.orders.get(event.key)
@@ -254,7 +257,7 @@ class Drive:
 
     def _make_again(self, order: Order, task: str) -> None:
         """A decided order waits for a result to be made again on its device; then it is ordered anew."""
-        inputs = self.told.inputs(order.job, task)
+        inputs = self._inputs(order.job, task)
         first = self._order(order.job, task, order.device, inputs, (order.start, order.end))
         self.ledger.again[first.key] = order
         self._submit(first, is_ahead=False)
@@ -329,7 +332,7 @@ class Drive:
         self._reasons.append("")
 
     def _order_now(self, start: Start) -> None:
-        inputs = self.told.inputs(start.job, start.task)
+        inputs = self._inputs(start.job, start.task)
         times = (start.expected_start, start.expected_end)
         order = self._order(start.job, start.task, start.device, inputs, times)
         self._submit(order._replace(batch=start.batch), is_ahead=False)
@@ -368,7 +371,7 @@ class Drive:
                 continue
             if not self._may_follow(job, task, device):
                 return
-            inputs = self.told.inputs(job, task)
+            inputs = self._inputs(job, task)
             self._submit(self._order(job, task, device, inputs, (start, end)), is_ahead=True)
 
     def _may_follow(self, job: Name, task: str, device: str) -> bool:
@@ -380,6 +383,14 @@ class Drive:
             if before is None or before.device != device or self.told.slots(device) > 1:
                 return False
         return True
+
+    def _inputs(self, job: Name, task: str) -> tuple[str, ...]:
+        """What hands a task its results: the parents that have run, or run before it on the same device."""
+        return tuple(
+            parent
+            for parent in self.told.parents(job, task)
+            if self.told.is_done(job, parent) or self.ledger.of_task(job, parent) is not None
+        )
 
     def _order(
         self, job: Name, task: str, device: str, inputs: tuple[str, ...], times: tuple[float, float]

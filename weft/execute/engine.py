@@ -15,6 +15,8 @@ STARTED, FINISHED, FAILED = "started", "finished", "failed"
 LOST, JOINED, VACATED = "lost", "joined", "vacated"
 CANCELLED = "cancelled"
 """The note of a failure that was asked for."""
+LOST_RESULT = "lost result of "
+"""How the note of a failure begins where the result of another task is gone; its name follows, and nothing else."""
 
 
 class Order(NamedTuple):

@@ -88,10 +88,6 @@ class Told:
         graph = self.open_jobs[job]
         return [graph.names[k] for k in graph.predecessors(graph.index[task]).tolist()]
 
-    def inputs(self, job: Name, task: str) -> tuple[str, ...]:
-        """Tasks that hand a task their results: its parents that have run."""
-        return tuple(self.parents(job, task))
-
     def is_done(self, job: Name, task: str) -> bool:
         """Whether a task is reported."""
         return task in self.done.get(job, ())
