@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from weft.evaluation.sets.bench import bench as bench
     from weft.evaluation.sweep.evaluation import Evaluation as Evaluation
     from weft.evaluation.sweep.request import evaluate as evaluate
+    from weft.execute.export import Exported as Exported
+    from weft.execute.export import export as export
     from weft.io.files import read_cluster as read_cluster
     from weft.io.files import read_graph as read_graph
     from weft.io.files import read_problem as read_problem
@@ -57,6 +59,7 @@ _HOMES = {
     "weft.evaluation.questions.show": "Shown show",
     "weft.evaluation.sweep.evaluation": "Evaluation",
     "weft.evaluation.sweep.request": "evaluate",
+    "weft.execute.export": "Exported export",
     "weft.io.files": "read_cluster read_graph read_problem",
     "weft.model.bounds": "Bound lower_bound",
     "weft.model.cluster": "Cluster DeviceClass",
