@@ -68,7 +68,7 @@ def lanes_of(placed: Placed, spans: Sequence[Span]) -> list[tuple[int, int]]:
         start, length = _times(placed, spans[i])
         ends = free[spans[i].device]
         at = next((k for k, end in enumerate(ends) if end <= start), len(ends))
-        ends[at:] = [start + length, *ends[at + 1 :]]
+        ends[at:] = [round(start + length, 3), *ends[at + 1 :]]
         found[i] = (spans[i].device, at)
     return [found[i] for i in range(len(spans))]
 

@@ -30,7 +30,7 @@ def dump(placed: Placed, options: Options) -> str:
     names, groups = _groups(placed, options.by)
     slots = list(placed.class_slots)
     queues = dict(zip(slots, unique(slots, word, _LONGEST), strict=True))
-    selectors = dict(zip(names, unique(names, _process, _LONGEST), strict=True))
+    selectors = dict(zip(names, unique(names, _process, _LONGEST, "_"), strict=True))
     rank = {span.task: k for k, span in enumerate(placed.order)}
     lines = [
         f"// {one_line(placed.name)}: a plan of {one_line(placed.scheduler or 'weft')}, weft {__version__}"

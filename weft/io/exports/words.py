@@ -28,7 +28,9 @@ def word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", text) or "_"
 
 
-def unique(texts: Sequence[str], make: Callable[[str], str], longest: int) -> tuple[str, ...]:
+def unique(
+    texts: Sequence[str], make: Callable[[str], str], longest: int, joint: str = "-"
+) -> tuple[str, ...]:
     """A name for every text, no two equal; one that had to be cut or that another text has too ends in a hash of the text.
 
     The same text gets the same name whatever the order of the others, as long as the texts differ.
@@ -38,22 +40,23 @@ def unique(texts: Sequence[str], make: Callable[[str], str], longest: int) -> tu
     for name in made:
         taken[name] = taken.get(name, 0) + 1
     found = [
-        name if taken[name] == 1 and len(name) <= longest else _marked(name, text, longest)
+        name if taken[name] == 1 and len(name) <= longest else _marked(name, text, longest, joint)
         for name, text in zip(made, texts, strict=True)
     ]
     seen: set[str] = set()
     for i, name in enumerate(found):
         number = 2
         while found[i] in seen:
-            tail = f"-{number}"
+            tail = f"{joint}{number}"
             found[i], number = f"{name[: longest - len(tail)]}{tail}", number + 1
         seen.add(found[i])
     return tuple(found)
 
 
-def _marked(name: str, text: str, longest: int) -> str:
+def _marked(name: str, text: str, longest: int, joint: str = "-") -> str:
     mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]
-    return f"{name[: longest - _MARK - 1].rstrip('-_.')}-{mark}"
+    stem = name[: longest - _MARK - 1].rstrip("-_.") or "x"
+    return f"{stem}{joint}{mark}"
 
 
 def one_line(text: str) -> str:
