@@ -24,7 +24,7 @@ from weft.execute.engine import (
     Event,
     Order,
 )
-from weft.execute.feed import Arrival, Feed
+from weft.execute.feed import Arrival, Feed, limits_of
 from weft.execute.ledger import Ledger
 from weft.execute.moments import LiveMoments, Moments, VirtualMoments
 from weft.execute.split import SplitSession
@@ -130,6 +130,7 @@ class Drive:
         names = graph.names
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
         more: dict[str, Any] = {} if arrival.deadline is None else {"deadline": arrival.deadline}
+        more |= limits_of(arrival, self.told.cluster)
         if isinstance(self.told.session, SplitSession):
             more["scheduler"] = self.told.session.part_of(arrival.job)
         self.history.add(
@@ -276,7 +277,7 @@ class Drive:
         self._queue_ahead()
         for end in decision.ended:
             self.told.note_end(end, self.history)
-        if self.told.is_waiting and not decision.starts and not self.ledger.orders:
+        if self.told.session.num_waiting and not self.history.has_answer:
             self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
 
     def _log_shadow(self) -> None:
@@ -352,6 +353,7 @@ class Drive:
         return Order(job, task, device, attempt, sequence, inputs, 0, *times)
 
     def _submit(self, order: Order, is_ahead: bool) -> None:
+        is_later = not is_ahead and order.start > self.now  # it waits for data
         self.history.add(
             "submitted",
             self.now,
@@ -361,6 +363,7 @@ class Drive:
             device=order.device,
             sequence=order.sequence,
             ahead=is_ahead,
+            **_known(data_at=round(order.start, 6) if is_later else None),
         )
         self.ledger.open(order, is_decided=not is_ahead)
         self.engine.submit(order)
