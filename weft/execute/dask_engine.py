@@ -36,8 +36,18 @@ from weft.execute.dask_orders import DaskDevice as DaskDevice
 from weft.execute.dask_results import Lacking, Results
 from weft.execute.dask_scheduler import WORKERS
 from weft.execute.dask_worker import Ticket, run_order
-from weft.execute.drive import LOST_RESULT
-from weft.execute.engine import CANCELLED, FAILED, FINISHED, JOINED, LOST, STARTED, Event, Order, WallClock
+from weft.execute.engine import (
+    CANCELLED,
+    FAILED,
+    FINISHED,
+    JOINED,
+    LOST,
+    LOST_RESULT,
+    STARTED,
+    Event,
+    Order,
+    WallClock,
+)
 from weft.execute.work import Place, Workload, note_of, timed_out
 from weft.session.messages import Name
 

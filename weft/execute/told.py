@@ -20,6 +20,7 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.session import Session
 from weft.session.messages import Decision, End, Name
+from weft.session.names import descendants
 
 Tell = Callable[[Session], object]
 
@@ -86,10 +87,6 @@ class Told:
         """What a task needs."""
         graph = self.open_jobs[job]
         return [graph.names[k] for k in graph.predecessors(graph.index[task]).tolist()]
-
-    def inputs(self, job: Name, task: str) -> tuple[str, ...]:
-        """Tasks that hand a task their results: its parents that have run."""
-        return tuple(self.parents(job, task))
 
     def is_done(self, job: Name, task: str) -> bool:
         """Whether a task is reported."""
@@ -211,9 +208,8 @@ class Told:
     def note_end(self, end: End, history: History) -> None:
         """A job is over: write down what became of it and forget the rest."""
         graph, done = self.open_jobs.pop(end.job), self.done.pop(end.job)
-        because = end.failed[0] if end.failed else ""
         for task in end.dropped:
-            history.add("dropped", end.time, job=end.job, task=task, because=because)
+            history.add("dropped", end.time, job=end.job, task=task, because=_cause(graph, task, end.failed))
         for task in graph.names:
             if end.outcome == "done" and task not in done:
                 history.add("skipped", end.time, job=end.job, task=task)
@@ -235,6 +231,14 @@ class Told:
         for entry in self._journal:
             entry.tell(session)
         return session
+
+
+def _cause(graph: TaskGraph, task: str, failed: tuple[str, ...]) -> str:
+    """The first task that failed for good and that a task needs."""
+    for name in failed:
+        if graph.index[task] in descendants(graph, graph.index[name]):
+            return name
+    return failed[0] if failed else ""
 
 
 def _fail(session: Session, order: Order, device: int, time: float) -> None:
