@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from strategies import DATA, LINKS, SHAPES, make_problem
@@ -100,13 +101,15 @@ def finish(drive: Drive) -> None:
     drive.history.add("closed", drive.now, ok=not failed, reason=failed[0].reason if failed else "")
 
 
-def drawn(seed: int, *, jobs: int = 1, noise: float = 0.0, most_tasks: int = 16) -> Problem:
-    """A problem of a style of its own, with run times that can be compared."""
+def drawn(
+    seed: int, *, jobs: int = 1, noise: float = 0.0, costs: Sequence[str] = ("equal", "uniform", "some zero")
+) -> Problem:
+    """A problem of a style of its own."""
     rng = random.Random(seed)
-    style = (rng.choice(SHAPES), rng.choice(("equal", "uniform", "some zero")), rng.choice(DATA))
+    style = (rng.choice(SHAPES), rng.choice(costs), rng.choice(DATA))
     problem = make_problem(
         rng.randrange(2**32),
-        sizes=(jobs, rng.randint(jobs, most_tasks), rng.randint(1, 5), rng.randint(1, 3)),
+        sizes=(jobs, rng.randint(jobs, 16), rng.randint(1, 5), rng.randint(1, 3)),
         graph_style=style,
         links=rng.choice(LINKS),
         is_plain=rng.random() < 0.6,

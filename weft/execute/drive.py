@@ -201,9 +201,9 @@ class Drive:
     def _end(self, event: Event, order: Order) -> str:
         began = self.ledger.started.get(order.key)
         is_unasked, is_sure = order.key in self.ledger.unasked, self.ledger.is_sure(order)
-        self.ledger.close(order)
         if event.kind == FINISHED and began is not None:
             self._observe(event, order, event.time - began)
+        self.ledger.close(order)
         if order.key in self.ledger.again:
             return self._end_again(event, order)
         if event.kind == FINISHED:
@@ -242,7 +242,7 @@ class Drive:
         if graph is None:  # its job is over without it
             return
         task = graph.task(graph.index[order.task])
-        base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
+        base = self.ledger.bases[order.key]
         work = task.work if math.isfinite(task.work) else None
         self.observed.append(
             Observed(
@@ -365,10 +365,15 @@ class Drive:
     def _fill(self, device: str, rows: Sequence[tuple[Name, str, float, float]]) -> None:
         if device in self.told.away or not self.told.can_queue(device):
             return
+        if any(start.device == device for start in self.ledger.elsewhere.values()):
+            return  # what is decided comes here as soon as it is given back elsewhere, before all others
         for job, task, start, end in rows:
             if self.ledger.load(device) >= self._room(device):
                 return
-            if self.ledger.of_task(job, task) is not None or (job, task) in self.ledger.early:
+            order = self.ledger.of_task(job, task)
+            if order is not None and order.device != device and order.key in self.ledger.withdrawn:
+                return
+            if order is not None or (job, task) in self.ledger.early:
                 continue
             if not self._may_follow(job, task, device):
                 return
@@ -412,7 +417,8 @@ class Drive:
             ahead=is_ahead,
             **_known(data_at=round(order.start, 6) if is_later else None),
         )
-        self.ledger.open(order, is_decided=not is_ahead)
+        base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
+        self.ledger.open(order, base, is_decided=not is_ahead)
         self.engine.submit(order)
 
     # -- what is written down ----------------------------------------------------------------------

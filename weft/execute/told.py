@@ -92,11 +92,6 @@ class Told:
         """Whether a task is reported."""
         return task in self.done.get(job, ())
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a device is free and a task waits."""
-        return self.session.is_due
-
     # -- events ------------------------------------------------------------------------------------
 
     def arrived(self, arrival: Arrival, time: float, *, is_last: bool = False) -> None:
