@@ -153,13 +153,15 @@ class SplitSession(Session):
             number = (k + self._turn) % len(self._parts)
             session = self._parts[number]
             decision = session.decide(max(time, session.now))
-            while again := [one for one in decision.starts if one.job not in self._of]:
-                self._clear(session, again, max(time, session.now))
+            while True:
                 starts += self._own(decision, time)
+                cancels += [one for one in decision.cancels if one.job in self._of]
+                ended += [one for one in decision.ended if one.job in self._of]
+                again = [one for one in decision.starts if one.job not in self._of]
+                if not again:
+                    break
+                self._clear(session, again, max(time, session.now))
                 decision = session.decide(max(time, session.now))
-            starts += self._own(decision, time)
-            cancels += [one for one in decision.cancels if one.job in self._of]
-            ended += [one for one in decision.ended if one.job in self._of]
             wakes += [] if decision.wake_at is None else [decision.wake_at]
         for end in ended:
             self._graphs.pop(end.job, None)
