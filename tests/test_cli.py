@@ -45,6 +45,7 @@ JSON_KEYS = [
     (("generate", "layered", "-n", "20", "-o", "g.json"), "family out name tasks edges lost"),
     (("convert", PIPELINE, "p.dot"), "source out name tasks edges lost"),
     (("init",), "out machine"),
+    (("calibrate", "--workers", "1", "--budget", "1s"), "on out cluster workers calibration"),
     (("schedulers",), "schedulers"),
     (("doctor",), "versions extras cache cpus threads warmed"),
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -64,7 +64,11 @@ def test_odd_numbers_and_large_bytes_come_back(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-Pair = namedtuple("Pair", "a b")
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
 ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
 

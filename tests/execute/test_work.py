@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import gone
 
 from weft.execute.work import (
     Call,
@@ -127,22 +128,6 @@ def test_commands_that_fail_say_how(tmp_path: Path):
     assert failure(Command(("no-such-program",)), place()).startswith(
         "cannot run 'no-such-program': FileNotFoundError"
     )
-
-
-def is_running(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{number}/stat")
-    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def gone(number: int, seconds: float = 5.0) -> bool:
-    until = time.time() + seconds
-    while is_running(number) and time.time() < until:
-        time.sleep(0.02)
-    return not is_running(number)
 
 
 def test_commands_that_take_too_long_are_stopped_with_what_they_started(tmp_path: Path):

@@ -13,13 +13,16 @@ from strategies import problems
 
 import weft
 from weft.errors import InputError
+from weft.evaluation.sweep.queue_runs import play
 from weft.io.files import read_cluster, write_cluster
 from weft.model.bounds import lower_bound
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
+from weft.model.stream_oracle import validate_stream
 from weft.model.validate import validate
+from weft.scenarios import scenario
 from weft.sim.tasks.replay import replayed
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipeline.json"
@@ -131,3 +134,13 @@ def test_overhead_is_read_with_its_unit(tmp_path: Path):
 def test_overhead_below_zero_is_refused():
     with pytest.raises(InputError, match="class a: overhead: expected a finite number >= 0, got -1"):
         DeviceClass("a", overhead=-1.0)
+
+
+@pytest.mark.parametrize("scheduler", ["fifo", "batch-fifo"])
+def test_both_oracles_agree_with_streams_on_overhead(scheduler: str):
+    stream = scenario("conditional", jobs=60, p_c=0.3).stream("test", 1)
+    slowed = replace(stream, problem=with_overhead(stream.problem, 0.5, 2.0))
+    record = play(scheduler, slowed, [3]).record(0)
+    assert validate_stream(record) == ()
+    assert validate(record.schedule()) == ()
+    assert [one.rule for one in validate_stream(replace(record, problem=stream.problem))] == ["duration"]

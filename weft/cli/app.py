@@ -17,6 +17,7 @@ import typer
 from weft.cli import (
     about,
     bench,
+    calibrate,
     curves,
     evaluate,
     explain,
@@ -26,6 +27,7 @@ from weft.cli import (
     plan,
     questions,
     report,
+    run,
     show,
     stress,
     train,
@@ -53,6 +55,7 @@ for verb in (
     show.show,
     explain.explain,
     explain.gantt,
+    run.run,
     train.train,
     curves.curves,
     evaluate.evaluate,
@@ -67,6 +70,7 @@ for verb in (
     files.generate,
     files.convert,
     files.init,
+    calibrate.calibrate,
     about.schedulers,
     about.doctor,
 ):
@@ -192,7 +196,7 @@ def _go_on(words: list[str]) -> str:
     has_rows = verb in ("evaluate", "bench")
     if has_rows and not any(word.startswith(("--out", "-o")) for word in words):
         return "; with --out the rows that are done are kept, and the same command goes on"
-    if not has_rows and verb not in ("train", "stress"):
+    if not has_rows and verb not in ("train", "stress", "run"):
         return ""
     is_said = verb != "train" or "--resume" in words or any(word.startswith("--seeds") for word in words)
     kept = "; the rows that are done are kept" if has_rows else ""

@@ -14,7 +14,7 @@ from weft.execute.work import Workload
 from weft.model.cluster import Cluster, DeviceClass
 
 if TYPE_CHECKING:
-    from weft.execute.run import Manner
+    from weft.execute.run import Manner, Task
 
 LOCAL, DASK, RAY = "local", "dask", "ray"
 UNEQUAL = (("fast", 4.0), ("medium", 2.0), ("slow", 1.0))
@@ -29,6 +29,9 @@ class Backend(Protocol):
     """Device -> what runs it: a process, the worker of a cluster."""
     shares_files: bool
     """Whether workers see the files of this machine."""
+
+    def check(self, task: Task) -> None:
+        """Refuse tasks that cannot be sent to workers, before anything starts."""
 
     def engine(self, workload: Workload, folder: RunFolder | None, elapsed: float, manner: Manner) -> Engine:
         """An engine that runs the tasks of a workload."""
@@ -46,8 +49,14 @@ class LocalBackend:
     name: str = LOCAL
     shares_files: bool = True
     workers: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     """More settings of the local engine."""
+
+    def check(self, task: Task) -> None:
+        """Refuse what cannot be sent; note which files workers must load."""
+        from weft.execute.sending import check_sendable
+
+        self.options["files"] = check_sendable(task.workload, _tasks(task))
 
     def engine(self, workload: Workload, folder: RunFolder | None, elapsed: float, manner: Manner) -> Engine:
         """Processes that are started with the engine."""
@@ -79,6 +88,12 @@ class ClusterBackend:
     workers: Mapping[str, str]
     shares_files: bool
 
+    def check(self, task: Task) -> None:
+        """Refuse what cannot be sent; code of the user's files travels as code."""
+        from weft.execute.sending import check_sendable
+
+        check_sendable(task.workload, _tasks(task), by_value=True)
+
     def engine(self, workload: Workload, folder: RunFolder | None, elapsed: float, manner: Manner) -> Engine:
         """An engine on the cluster that is connected."""
         devices = [
@@ -99,6 +114,10 @@ class ClusterBackend:
     def close(self) -> None:
         """Leave the cluster, and end it if it was started here."""
         self.connection.close()
+
+
+def _tasks(task: Task) -> list[tuple[str | int, str]]:
+    return [(job.name, name) for job in task.problem.jobs for name in job.graph.names]
 
 
 def _classes_of(cluster: Cluster) -> list[tuple[str, DeviceClass]]:

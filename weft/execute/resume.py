@@ -59,7 +59,7 @@ def read_past(rows: list[Row]) -> Past:
         elif event == "resumed":
             past.drivers, open_ = int(row["driver"]), {}
         past.is_closed = event == "closed" and bool(row.get("ok"))
-    past.running = [key for key in open_ if (key[0], key[1]) not in past.reported]  # type: ignore[misc]
+    past.running = [key for key in open_ if (key[0], key[1]) not in past.reported]
     return past
 
 
@@ -81,6 +81,7 @@ def go_on(drive: Drive, past: Past, feed: Feed) -> None:
     for (job, task), attempts in past.attempts.items():
         drive.ledger.count_attempts(job, task, attempts)
     drive.ledger.count_orders(past.sequence)
+    drive.ledger.missing |= past.reported
     drive.history.add(
         "resumed", past.elapsed, driver=past.drivers + 1, lost=[list(key) for key in past.running]
     )

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft import catalog
+from weft.catalog import Result
 from weft.errors import UnsupportedError
 from weft.execute.split import SplitSession, parse_split
 from weft.kinds import PROBLEMS, TASKS
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
-from weft.result import Result
 from weft.schedulers.dispatchers.replanning import DRIFT, GivenPlan, PlanDispatcher, can_join
 from weft.session import Session
 

@@ -1,7 +1,8 @@
 """Histories of runs: an append-only file of events, one JSON object a line, flushed line by line.
 
 A process that is killed leaves at most a broken last line, which is cut off when the run goes on.
-Times are in the problem's unit of time since the run began; those of a run that was resumed continue.
+Times are in the problem's unit of time since the run began; those of a run that was resumed continue. They never go
+back: what happened on a worker and was heard of later has the moment it happened in ``at``.
 What each event holds is described in docs/run.md.
 """
 
@@ -40,7 +41,11 @@ class History:
         """Write one event."""
         if not self._keeps:
             return
-        row: Row = {"event": event, "time": round(time, 9), **fields}
+        known = self.rows[-1]["time"] if self.rows else 0.0
+        row: Row = {"event": event, "time": max(round(time, 6), known)}
+        if row["time"] > round(time, 6):
+            row["at"] = round(time, 6)  # it happened before what is already written down
+        row |= fields
         self.rows.append(row)
         if self._file is not None:
             self._file.write(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n")

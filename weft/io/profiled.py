@@ -173,11 +173,12 @@ def filled(seen: Floats, is_typical: Bools) -> Floats:
             both = is_known[:, c] & is_known[:, d]
             if both.any():
                 apart[c, d] = (seen[both, c] - seen[both, d]).mean()
-    for k, c in np.argwhere(~is_known & is_known.any(axis=1)[:, None]).tolist():
+    is_seen: Bools = np.asarray(is_known.any(axis=1))
+    for k, c in np.argwhere(~is_known & is_seen[:, None]).tolist():
         via = is_known[k] & np.isfinite(apart[c])
-        via = via if via.any() else is_known[k]
+        if not via.any():
+            via = is_known[k]
         table[k, c] = (seen[k, via] + np.nan_to_num(apart[c, via])).mean()
-    is_seen = is_known.any(axis=1)
     if (is_seen & is_typical).any():
         table[~is_seen] = table[is_seen & is_typical].mean(axis=0)
     return table

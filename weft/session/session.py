@@ -16,7 +16,7 @@ from weft import catalog
 from weft.errors import InputError
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
-from weft.model.problem import Job, Problem
+from weft.model.problem import Problem
 from weft.model.schedule import ABORTED, Schedule
 from weft.model.schedule import DONE as HAS_RUN
 from weft.model.stream import StreamProblem
@@ -27,7 +27,7 @@ from weft.session.lookup import Lookup
 from weft.session.messages import DONE, EXPIRED, Decision, Name, Reservation, Start
 from weft.session.record import Record
 from weft.session.view import Started
-from weft.session.wire import arguments_of, job_of, refuse_arguments, refuse_limits
+from weft.session.wire import arguments_of, job_of, parts_of, refuse_arguments, refuse_limits
 from weft.sim.queues.environment import rules_of
 from weft.sim.queues.layout import Rules
 
@@ -82,7 +82,7 @@ class Session:
             raise InputError(
                 f"expected {JOB!r} or {DESCENDANTS!r}, got {on_failure!r:.60}", field="on_failure"
             )
-        self.problem, case = _parts(problem, time_unit)
+        self.problem, case = parts_of(problem, time_unit)
         has_jobs = not isinstance(problem, Cluster)
         chooser: Scheduler = (
             catalog.scheduler_for(scheduler, self.problem) if has_jobs else catalog.task_dispatcher(scheduler)
@@ -412,12 +412,3 @@ class Session:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _parts(given: Problem | StreamProblem | Cluster, time_unit: str) -> tuple[Problem, StreamProblem | None]:
-    """The problem, and the stream it comes from; a cluster alone gets one without tasks."""
-    if isinstance(given, StreamProblem):
-        return given.problem, given
-    if isinstance(given, Cluster):
-        return Problem(Job(TaskGraph([], time_unit=time_unit), "none"), given), None
-    return given, None

@@ -7,7 +7,6 @@ do the items of their tasks: both stay what they are when the kernel's own numbe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.graph import Bools
 from weft.model.problem import Job, Problem
 from weft.policies.candidates.dispatcher import CandidateDecider, CandidateDispatcher
-from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans, can_join
+from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans
 from weft.schedulers.dispatchers.tasks import Place, RuleDispatcher
 from weft.schedulers.own import Decider, OwnDispatcher, StateDecider
 from weft.session.json_arrays import arrayed, fingerprint, plain
@@ -24,12 +23,13 @@ from weft.session.live_snapshots import restore_tasks, stored_tasks
 from weft.session.messages import Name
 from weft.session.names import descendants
 from weft.session.places import Places
+from weft.session.plan_limits import refuse_planner, without_copies
 from weft.session.view import Coming, Reserved, Started
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.prices import LivePrices
 from weft.sim.tasks.rules import BY_KEY, VIRTUAL, TaskRule
-from weft.sim.tasks.state import EXPIRED, NUM_STARTED, PLANNED, READY, RUNNING, SKIPPED, Tasks, TaskState
+from weft.sim.tasks.state import EXPIRED, NUM_STARTED, READY, RUNNING, SKIPPED, Tasks, TaskState
 from weft.sim.tasks.step_by_step import abort, adopt, decide_live, give_up
 
 Dispatches = RuleDispatcher | PlanDispatcher | OwnDispatcher
@@ -46,8 +46,8 @@ class TaskView:
 
     def __init__(self, problem: Problem, dispatcher: Dispatches, seed: int, *, has_jobs: bool = True) -> None:
         is_plan = isinstance(dispatcher, PlanDispatcher)
-        problem = _without_copies(problem) if is_plan else problem
-        reason = _refuse_planner(dispatcher) or dispatcher.supports(problem)
+        problem = without_copies(problem) if is_plan else problem
+        reason = refuse_planner(dispatcher) or dispatcher.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
         self.problem, self._dispatcher, self._seed = problem, dispatcher, seed
@@ -258,8 +258,7 @@ class TaskView:
             self._plans.use(self._s)
         self._take_back()
         task = self._task(item)
-        planned = self._planned_row(task)
-        late = np.inf if self._plans is None or planned < 0 else float(self._plans.late[planned])
+        late = np.inf if self._plans is None else self._plans.late_of(task)
         row = int(adopt(self._w, self._live.f, self._s, 0, task, lane))
         if row < 0:
             return False
@@ -276,13 +275,6 @@ class TaskView:
         for row in np.flatnonzero(is_untold).tolist():
             abort(self._w, self._s, 0, row)
             self._is_outdated = True
-
-    def _planned_row(self, task: int) -> int:
-        """The row of a task that is reserved; -1: none."""
-        row = int(self._s.first_row[task])
-        while row >= 0 and self._s.row_status[row] != PLANNED:
-            row = int(self._s.next_row[row])
-        return row
 
     def free(self, lane: int, time: float) -> None:
         """Devices are free of a task when it ends."""
@@ -424,14 +416,3 @@ class TaskView:
             self._plans.use(self._s)
             self._plans.planned = [int(number) for number in planned]
             self._plans.late[: len(late)] = arrayed(late, self._plans.late)
-
-
-def _without_copies(problem: Problem) -> Problem:
-    """A session tells tasks apart by job and task alone, so that a plan must not copy them."""
-    return problem.replaced(objective=replace(problem.objective, copies=False))
-
-
-def _refuse_planner(dispatcher: Dispatches) -> str | None:
-    if isinstance(dispatcher, PlanDispatcher) and not can_join(dispatcher.planner):
-        return "it cannot plan around what runs already"
-    return None

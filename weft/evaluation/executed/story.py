@@ -97,7 +97,7 @@ class Story:
         key = (row["job"], row["task"])
         index = self._open.get(key)
         if index is not None and self.attempts[index].number == row["attempt"]:
-            self.close(key, _ENDS[row["event"]], float(row["time"]), place, str(row.get("note") or ""))
+            self.close(key, _ENDS[row["event"]], _moment(row), place, str(row.get("note") or ""))
 
     def arrived(self, place: int, row: Row) -> None:
         """A job has come."""
@@ -133,7 +133,7 @@ class Story:
         index = self._open.get((row["job"], row["task"]))
         if index is not None and self.attempts[index].number == row["attempt"]:
             self.attempts[index] = replace(
-                self.attempts[index], started=float(row["time"]), started_at=place, device=row["device"]
+                self.attempts[index], started=_moment(row), started_at=place, device=row["device"]
             )
 
     def report(self, place: int, row: Row) -> None:
@@ -223,3 +223,8 @@ def story_of(rows: Sequence[Row]) -> Story:
         story.take(place, row)
     story.stop(len(rows))
     return story
+
+
+def _moment(row: Row) -> float:
+    """When something happened, where it was heard of later."""
+    return float(row.get("at", row["time"]))

@@ -155,6 +155,13 @@ class Plans:
             if np.isnan(self.s.job_finish[j]) and not self.s.is_expired[j]:
                 self._plan(j)
 
+    def late_of(self, task: int) -> float:
+        """When a task that is reserved counts as late; infinite: it is not reserved."""
+        row = int(self.s.first_row[task])
+        while row >= 0 and self.s.row_status[row] != PLANNED:
+            row = int(self.s.next_row[row])
+        return float(self.late[row]) if row >= 0 else float("inf")
+
     def use(self, s: TaskState) -> None:
         """Go on with a state that has more room for rows."""
         more = len(s.row_task) - len(self.late)

@@ -1,0 +1,201 @@
+"""The verb that runs workflows for real: local processes, Dask, Ray."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.execute.drive import Drive
+    from weft.execute.run import Run
+
+NOT_OK = 1
+"""Exit code where a job did not end well."""
+
+Graph = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="GRAPH",
+        show_default=False,
+        help="Workflow file, or file of functions: flow.py, flow.py:NAME.",
+    ),
+]
+On = Annotated[
+    str, typer.Option("--on", metavar="ENGINE", help="local, dask, dask://HOST:PORT, ray or ray://HOST:PORT.")
+]
+Jobs = Annotated[
+    str | None,
+    typer.Option("--jobs", metavar="FILE", help="Workflows that arrive over time (TOML), in place of GRAPH."),
+]
+Functions = Annotated[
+    str | None,
+    typer.Option("--functions", metavar="FILE.py", help="Tasks call the functions of their name or kind."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; default runs/NAME-1, ..."),
+]
+Timeout = Annotated[
+    str | None, typer.Option("--timeout", metavar="TIME", help="An attempt at a task fails after this long.")
+]
+Length = Annotated[
+    str | None,
+    typer.Option(
+        "--length", metavar="TIME", help="Scale a rehearsal so that its plan takes this long [30s]."
+    ),
+]
+Attempts = Annotated[
+    int,
+    typer.Option("--attempts", metavar="N", min=1, help="How often a task may fail before it is given up."),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="FILE",
+        help="Plan with the run times kept here, and add this run's; 'default': your own file.",
+    ),
+]
+Shadow = Annotated[
+    str | None, typer.Option("--shadow", metavar="NAME", help="Also log what this scheduler would start.")
+]
+Split = Annotated[
+    str | None,
+    typer.Option("--split", metavar="A:0.9,B:0.1", help="Divide jobs between schedulers and compare them."),
+]
+
+
+def run(
+    graph: Graph = None,
+    on: On = "local",
+    cluster: opt.Cluster = None,
+    scheduler: opt.Scheduler = "heft",
+    jobs: Jobs = None,
+    functions: Functions = None,
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Run the commands that the file gives its tasks.")
+    ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Decide at every event, where NAME is a planner and a dispatcher.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Keep to the plan however late it is; only lost workers change it."),
+    ] = False,
+    shadow: Shadow = None,
+    split: Split = None,
+    profile: Keep = None,
+    length: Length = None,
+    real_time: Annotated[
+        bool, typer.Option("--real-time", help="Rehearse without scaling: as long as the file says.")
+    ] = False,
+    timeout: Timeout = None,
+    attempts: Attempts = 3,
+    budget: opt.Budget = None,
+    effort: opt.Effort = None,
+    seed: opt.Seed = 0,
+    out: Out = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder --out.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Carry a workflow out on real workers, and keep what happened."""
+    from weft.execute.running import Request, run_request
+
+    request = Request(
+        graph,
+        jobs,
+        on,
+        cluster,
+        scheduler,
+        seed,
+        live,
+        strict,
+        opt.parse_duration(budget),
+        effort,
+        functions,
+        allow_commands,
+        opt.parse_duration(length, "--length"),
+        real_time,
+        attempts,
+        opt.parse_duration(timeout, "--timeout"),
+        shadow,
+        split,
+        profile,
+    )
+    if graph is None and jobs is None and not resume:
+        raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
+    with opt.named("on", "jobs", "out", "split", "shadow", "functions", "timeout"), Progress() as progress:
+        found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
+    _print(found, as_json)
+    if not found.ok:
+        raise typer.Exit(NOT_OK)
+
+
+def _print(found: Run, as_json: bool) -> None:
+    from weft.evaluation.executed.executed import read_executed
+    from weft.evaluation.executed.summary import summary
+
+    assert found.folder is not None
+    executed = read_executed(found.folder)
+    if as_json:
+        document = output.document("run", 0, {**found.to_dict(), "inversions": executed.inversions})
+        output.emit(document)
+        return
+    output.say(output.safe_lines(summary(executed)))
+    folder = shlex.quote(str(found.folder))
+    output.next_command(f"weft report {folder} --out {folder}.html")
+
+
+class Progress:
+    """Says how far a run is: a line that changes on a terminal, else one every few seconds."""
+
+    def __init__(self) -> None:
+        self._last = -1e9
+        self._live: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            print(file=sys.stderr, flush=True)
+
+    def __call__(self, drive: Drive) -> None:
+        """Show the state of a run."""
+        import time
+
+        wait = 0.25 if output.is_animated() else 5.0
+        now = time.monotonic()
+        if now - self._last < wait and not drive.is_over:
+            return
+        self._last = now
+        line = line_of(drive)
+        if output.is_animated():
+            self._live = True
+            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
+        else:
+            output.note(line)
+
+
+def line_of(drive: Drive) -> str:
+    """Done, running and waiting tasks; when the plan was to end, and when it now seems to."""
+    told, ledger = drive.told, drive.ledger
+    running = len(ledger.started)
+    waiting = max(0, told.num_tasks - told.num_done - running)
+    parts = [f"{drive.now:.1f} {told.session.problem.time_unit}"]
+    parts.append(f"{told.num_done} done, {running} running, {waiting} waiting")
+    if drive.planned_end is not None:
+        parts.append(f"plan ends at {drive.planned_end:.1f}")
+    if (end := drive.expected_end()) is not None:
+        parts.append(f"expected {end:.1f}")
+    if told.away:
+        parts.append(f"lost: {', '.join(sorted(told.away))}")
+    return output.safe(" | ".join(parts))
