@@ -73,6 +73,16 @@ Split = Annotated[
     typer.Option("--split", metavar="A:0.9,B:0.1", help="Divide jobs between schedulers and compare them."),
 ]
 
+AllowCommands = Annotated[
+    bool, typer.Option("--allow-commands", help="Run the commands that the file gives its tasks.")
+]
+Live = Annotated[
+    bool, typer.Option("--live", help="Decide at every event, where NAME is a planner and a dispatcher.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Keep to the plan however late it is; only lost workers change it.")
+]
+
 
 def run(
     graph: Graph = None,

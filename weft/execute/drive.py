@@ -181,7 +181,7 @@ class Drive:
         is_cancelled = event.note == CANCELLED and began is None
         self.scribe.about(event, CANCELLED if is_cancelled else FAILED, note=event.note or None)
         if is_unasked or not is_sure:
-            if not is_cancelled:
+            if event.note.startswith(LOST_RESULT):
                 self.ledger.decided_only.add(order.task_key)
             if (start := self.ledger.elsewhere.pop(order.task_key, None)) is not None:
                 self._order_now(start)
@@ -341,6 +341,8 @@ class Drive:
                 return
             order = self.ledger.of_task(job, task)
             if order is not None and order.device != device and order.key in self.ledger.withdrawn:
+                return
+            if (job, task) in self.ledger.decided_only:
                 return
             if self.ledger.is_taken(job, task):
                 continue
