@@ -81,7 +81,9 @@ def test_same_faults_give_the_same_history(seed: int, fault_seed: int, wanted: W
 
 @settings(max_examples=40, deadline=None)
 @given(SMALL, SMALL, st.sampled_from((Wanted("heft"), Wanted("plan:heft"))), st.integers(1, 3))
-def test_what_is_queued_ahead_starts_after_its_parents(seed: int, fault_seed: int, wanted: Wanted, ahead: int):
+def test_what_is_queued_ahead_starts_after_its_parents(
+    seed: int, fault_seed: int, wanted: Wanted, ahead: int
+):
     problem = problem_of(seed, wanted, 0.3)
     drove = go(problem, wanted, faults_of(fault_seed, problem), seed=seed, ahead=ahead)
     done = set()
@@ -135,9 +137,7 @@ def test_plan_without_faults_is_what_happens(seed: int, wanted: Wanted):
     problem = drawn(seed, costs=("equal", "uniform"))
     schedule = catalog.schedule(problem, wanted.scheduler).schedule
     drove = go(problem, wanted)
-    planned = {
-        one.task: (one.device, one.start, one.finish) for one in schedule.placements()
-    }
+    planned = {one.task: (one.device, one.start, one.finish) for one in schedule.placements()}
     began = {row["task"]: (row["device"], row["time"]) for row in drove.of("started")}
     ended = {row["task"]: row["time"] for row in drove.of("finished")}
     assert began.keys() == planned.keys()
@@ -168,7 +168,9 @@ def test_slow_device_is_found_and_the_run_is_faster_for_it(wanted: Wanted):
         found = {row["device"]: row["factor"] for row in watched.of("speed")}
         assert found.keys() == {"cpu-1"} and 2.0 < found["cpu-1"] < 6.0
         with_watch.append(watched.drive.now)
-        without.append(go(layered(seed).replaced(noise=0.1), wanted, slow, seed=seed, watches=False).drive.now)
+        without.append(
+            go(layered(seed).replaced(noise=0.1), wanted, slow, seed=seed, watches=False).drive.now
+        )
         assert watched.violations == []
     assert mean(with_watch) < mean(without)
 
@@ -224,7 +226,10 @@ def test_what_fails_once_is_tried_again(wanted: Wanted):
     drove = go(chain(2), wanted if wanted.split else replace(wanted), Faults(failures=(Failure("j1", "a"),)))
     assert drove.violations == []
     assert len(drove.of("reported")) == 8 and drove.rows[-1]["ok"]
-    assert [row["attempt"] for row in drove.of("started") if (row["job"], row["task"]) == ("j1", "a")] == [1, 2]
+    assert [row["attempt"] for row in drove.of("started") if (row["job"], row["task"]) == ("j1", "a")] == [
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize("wanted", STYLES)
