@@ -98,7 +98,11 @@ class World:
             parents = [made[self.graph.names[p]] for p in self.graph.predecessors(k).tolist()]
             task = dask.delayed(work_here, name=f"{self.kind(k)}-{keys}-{name}", pure=False)
             made[name] = task(*call.arguments[:2], *parents, dask_key_name=f"{self.kind(k)}-{keys}-{name}")
-        sinks = [made[self.graph.names[k]] for k in range(self.graph.num_tasks) if not len(self.graph.successors(k))]
+        sinks = [
+            made[self.graph.names[k]]
+            for k in range(self.graph.num_tasks)
+            if not len(self.graph.successors(k))
+        ]
         return dask.delayed(len)(sinks, dask_key_name=f"end-{keys}")
 
     def kind(self, task: int) -> str:
@@ -125,17 +129,22 @@ def make_world(model: str, seed: int, *, tasks: int = 60, median: float = 0.6, n
         cost = float(median * rng.lognormal(0.0, 0.5))
         sizes[task] = int(10 ** rng.uniform(np.log10(2e4), np.log10(1.5e6)))
         before = layers[-2] if len(layers) > 1 else []
-        chosen = rng.choice(before, size=min(len(before), int(rng.integers(1, 4))), replace=False) if before else []
+        chosen = (
+            rng.choice(before, size=min(len(before), int(rng.integers(1, 4))), replace=False)
+            if before
+            else []
+        )
         builder.task(task, cost, kind=kind, after={str(one): float(sizes[str(one)]) for one in chosen})
         costs[task] = {device: cost / speed[kind] for device, speed in speeds.items()}
         layers[-1].append(task)
     return World(builder.build(), costs, sizes, model)
 
 
-def cluster_of(model: str, *, overhead: float = 0.0, bandwidth: float = 4e8, latency: float = 0.003) -> Cluster:
+def cluster_of(
+    model: str, *, overhead: float = 0.0, bandwidth: float = 4e8, latency: float = 0.003
+) -> Cluster:
     """The three workers as a planner knows them."""
     classes = tuple(
-        DeviceClass(name, speeds=dict(speeds), overhead=overhead)
-        for name, speeds in MODELS[model].items()
+        DeviceClass(name, speeds=dict(speeds), overhead=overhead) for name, speeds in MODELS[model].items()
     )
     return Cluster.uniform(classes, (1,) * len(classes), bandwidth=bandwidth, latency=latency, name=model)

@@ -216,7 +216,8 @@ class DaskEngine:
             run_order,
             Ticket(entry.number, self._topic, address, work, place, order.inputs),
             *futures,
-            key=f"{order.task}-{self._topic}-{entry.number}-{entry.moves}",
+            # One group of tasks for all: Dask looks through all groups at every submission.
+            key=(self._topic, order.job, order.task, entry.number, entry.moves),
             workers=[address],
             allow_other_workers=True,
             priority=-order.sequence,

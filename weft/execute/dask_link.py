@@ -56,7 +56,7 @@ class Link:
         """Do not start this order; ``("withdrawn", about, whether that came in time)``."""
         self._ask("withdrawn", about, lambda: self._withdraw(address, number))
 
-    def ask_stuck(self, about: Any, key: str) -> None:
+    def ask_stuck(self, about: Any, key: Any) -> None:
         """Will this task be started? ``("stuck", about, state of a task that will not)``."""
         self._ask("stuck", about, lambda: self.client.run_on_scheduler(find_stuck(), key, asynchronous=True))
 

@@ -191,21 +191,21 @@ class Drive:
         self.ledger.start(order, event.time)
         if order.key in self.ledger.again:
             return
-        if self.ledger.is_sure(order):
-            self.told.started(order, event)
-        elif order.task_key not in self.ledger.elsewhere and self.told.adopted(order, event.time):
+        if self.ledger.is_sure(order) and self.told.started(order, event):
+            return
+        if order.task_key not in self.ledger.elsewhere and self.told.adopted(order, event.time):
             self.ledger.settle(order)
         else:  # the session has other plans for it, but here it runs: its result will do
             self.ledger.unasked.add(order.key)
 
     def _end(self, event: Event, order: Order) -> str:
-        began = self.ledger.started.get(order.key)
+        began, base = self.ledger.started.get(order.key), self.ledger.bases[order.key]
         is_unasked, is_sure = order.key in self.ledger.unasked, self.ledger.is_sure(order)
-        if event.kind == FINISHED and began is not None:
-            self._observe(event, order, event.time - began)
         self.ledger.close(order)
         if order.key in self.ledger.again:
             return self._end_again(event, order)
+        if event.kind == FINISHED and began is not None:
+            self._observe(event, order, event.time - began, base)
         if event.kind == FINISHED:
             self._note(event, FINISHED, **_known(size=event.size, branch=event.branch))
             self.history.add("reported", event.time, job=order.job, task=order.task, attempt=order.attempt)
@@ -217,6 +217,8 @@ class Drive:
         is_cancelled = event.note == CANCELLED and began is None
         self._note(event, CANCELLED if is_cancelled else FAILED, **_known(note=event.note or None))
         if is_unasked or not is_sure:
+            if not is_cancelled:
+                self.ledger.decided_only.add(order.task_key)
             if (start := self.ledger.elsewhere.pop(order.task_key, None)) is not None:
                 self._order_now(start)
         elif event.note.startswith(LOST_RESULT):
@@ -237,12 +239,11 @@ class Drive:
         else:
             self.ledger.early[order.task_key] = event
 
-    def _observe(self, event: Event, order: Order, actual: float) -> None:
+    def _observe(self, event: Event, order: Order, actual: float, base: float) -> None:
         graph = self.told.open_jobs.get(order.job)
         if graph is None:  # its job is over without it
             return
         task = graph.task(graph.index[order.task])
-        base = self.ledger.bases[order.key]
         work = task.work if math.isfinite(task.work) else None
         self.observed.append(
             Observed(
@@ -261,12 +262,13 @@ class Drive:
         inputs = self._inputs(order.job, task)
         first = self._order(order.job, task, order.device, inputs, (order.start, order.end))
         self.ledger.again[first.key] = order
-        self._submit(first, is_ahead=False)
+        self._submit_decided(first)
 
     def _end_again(self, event: Event, order: Order) -> str:
         waiting = self.ledger.again.pop(order.key)
         if event.kind == FINISHED:
             self._note(event, FINISHED, **_known(size=event.size))
+            self.ledger.missing.discard(order.task_key)
         else:
             self._note(event, FAILED, note=event.note)
             if not event.note.startswith(LOST_RESULT):
@@ -280,7 +282,7 @@ class Drive:
             waiting.job, waiting.task, waiting.device, waiting.inputs, (waiting.start, waiting.end)
         )
         self.ledger.pass_on(waiting, again)
-        self._submit(again, is_ahead=False)
+        self._submit_decided(again)
         return ""
 
     # -- decisions ---------------------------------------------------------------------------------
@@ -316,6 +318,8 @@ class Drive:
             self._use_early(start, self.ledger.early.pop(key))
             return
         order = self.ledger.of_task(*key)
+        if self.ledger.move_waiting(start):
+            return
         if order is None:
             self._order_now(start)
         elif order.device == start.device and order.key in self.ledger.undecided:
@@ -336,7 +340,15 @@ class Drive:
         inputs = self._inputs(start.job, start.task)
         times = (start.expected_start, start.expected_end)
         order = self._order(start.job, start.task, start.device, inputs, times)
-        self._submit(order._replace(batch=start.batch), is_ahead=False)
+        self._submit_decided(order._replace(batch=start.batch))
+
+    def _submit_decided(self, order: Order) -> None:
+        """Order what was decided; first make the results again that it needs and nobody holds any more."""
+        lacking = next((task for task in order.inputs if (order.job, task) in self.ledger.missing), None)
+        if lacking is None:
+            self._submit(order, is_ahead=False)
+        else:
+            self._make_again(order, lacking)
 
     def _withdraw(self, order: Order) -> None:
         """Ask for an order back, unless it runs; until it is known what became of it, its task has no other."""
@@ -373,11 +385,13 @@ class Drive:
             order = self.ledger.of_task(job, task)
             if order is not None and order.device != device and order.key in self.ledger.withdrawn:
                 return
-            if order is not None or (job, task) in self.ledger.early:
+            if self.ledger.is_taken(job, task):
                 continue
             if not self._may_follow(job, task, device):
                 return
             inputs = self._inputs(job, task)
+            if any((job, parent) in self.ledger.missing for parent in inputs):
+                return
             self._submit(self._order(job, task, device, inputs, (start, end)), is_ahead=True)
 
     def _may_follow(self, job: Name, task: str, device: str) -> bool:

@@ -28,6 +28,10 @@ class Ledger:
         """Decisions that wait for an order of the same task to be given back."""
         self.early: dict[TaskKey, Event] = {}
         """Ends that the session could not be told yet."""
+        self.decided_only: set[TaskKey] = set()
+        """Tasks that failed when they were queued ahead, and so wait for a decision."""
+        self.missing: set[TaskKey] = set()
+        """Tasks that were done by a former driver, whose results nobody holds."""
         self.again: dict[Key, Order] = {}
         """An order that makes a lost result again -> the order that waits for it."""
         self.started: dict[Key, float] = {}
@@ -112,6 +116,16 @@ class Ledger:
         self.undecided |= self.orders.keys() - self.started.keys() - self.again.keys() - self.withdrawn
         self.elsewhere.clear()
 
+    def move_waiting(self, start: Start) -> bool:
+        """A decision about a task that waits for a result to be made again only says where it goes then."""
+        for key, waiting in self.again.items():
+            if waiting.task_key == (start.job, start.task):
+                self.again[key] = waiting._replace(
+                    device=start.device, start=start.expected_start, end=start.expected_end
+                )
+                return True
+        return False
+
     def again_after(self, key: Key, waiting: Order) -> None:
         """An order that makes a result again has to wait for another result itself."""
         self.again[key] = waiting
@@ -126,6 +140,13 @@ class Ledger:
     def of_task(self, job: Name, task: str) -> Order | None:
         """The order of a task that has not ended."""
         return self._of_task.get((job, task))
+
+    def is_taken(self, job: Name, task: str) -> bool:
+        """Whether a task is not to be queued ahead."""
+        is_waiting = any(order.task_key == (job, task) for order in self.again.values())
+        return is_waiting or any(
+            (job, task) in some for some in (self._of_task, self.early, self.decided_only)
+        )
 
     def load(self, device: str) -> int:
         """How many orders a device holds."""

@@ -122,11 +122,15 @@ class Told:
             eligible=eligible,
         )
 
-    def started(self, order: Order, event: Event) -> None:
-        """What was decided runs."""
+    def started(self, order: Order, event: Event) -> bool:
+        """What was decided runs; returns whether the session agrees."""
         device, time = self.number(event.device), event.time
-        self.session.started(order.job, order.task, device, time, branch=event.branch)
+        try:
+            self.session.started(order.job, order.task, device, time, branch=event.branch)
+        except InputError:
+            return False
         self._write(order.job, lambda session: session.adopted(order.job, order.task, device, time))
+        return True
 
     def adopted(self, order: Order, time: float) -> bool:
         """What was queued ahead runs; returns whether the session agrees."""
