@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from strategies import DATA, LINKS, SHAPES, make_problem
+from strategies import LINKS, SHAPES, make_cluster, make_graph, with_needs
 
 from weft.execute.drive import Drive
 from weft.execute.faults import Failure, Faults, Loss, Slowdown
@@ -17,7 +17,7 @@ from weft.execute.virtual import NO_FAULTS, VirtualTasks
 from weft.execute.watch import SpeedWatch
 from weft.io.histories import SCHEMA, History, Row
 from weft.model.history_oracle import check_history
-from weft.model.problem import Problem, realise
+from weft.model.problem import Job, Problem, realise
 
 STYLES = (
     Wanted("heft"),
@@ -104,18 +104,20 @@ def finish(drive: Drive) -> None:
 def drawn(
     seed: int, *, jobs: int = 1, noise: float = 0.0, costs: Sequence[str] = ("equal", "uniform", "some zero")
 ) -> Problem:
-    """A problem of a style of its own."""
+    """A problem of a style of its own; data never takes longer than tasks may wait."""
     rng = random.Random(seed)
-    style = (rng.choice(SHAPES), rng.choice(costs), rng.choice(DATA))
-    problem = make_problem(
-        rng.randrange(2**32),
-        sizes=(jobs, rng.randint(jobs, 16), rng.randint(1, 5), rng.randint(1, 3)),
-        graph_style=style,
-        links=rng.choice(LINKS),
-        is_plain=rng.random() < 0.6,
-        has_copies=False,
+    is_plain = rng.random() < 0.6
+    cluster = make_cluster(
+        rng.randrange(2**32), rng.randint(1, 5), rng.randint(1, 3), rng.choice(LINKS), is_plain=is_plain
     )
-    return problem.replaced(noise=noise)
+    made = []
+    for k in range(jobs):
+        style = (rng.choice(SHAPES), rng.choice(costs), rng.choice(("none", "uniform", "some zero")))
+        graph = make_graph(rng.randrange(2**32), rng.randint(1, 16 // jobs), *style)
+        graph = graph if is_plain else with_needs(graph, rng.randrange(2**32), cluster)
+        eligible = (cluster.device_names[0], cluster.classes[-1].name) if k and rng.random() < 0.5 else None
+        made.append(Job(graph, f"job{k}", rng.uniform(0.0, 20.0) * (k > 0), eligible=eligible))
+    return Problem(made, cluster, noise=noise)
 
 
 def faults_of(seed: int, problem: Problem) -> Faults:
