@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -308,16 +309,15 @@ def test_a_result_that_cannot_be_sent_fails_its_task(bench: Bench, works: Works)
 
 
 def test_a_call_that_hangs_fails_and_its_worker_is_started_anew(dask: Connection, works: Works):
-    works["hangs"], works["next"] = Call(time.sleep, (60.0,)), Call(whereabouts)
-    engine = DaskEngine(dask.client, DEVICES, works, timeout=0.5)
-    engine.start()
-    bench = Bench(engine)
-    bench.give("hangs", "fast-0")
-    assert bench.until_ended("hangs")["hangs"].note == "timed out after 0.5 s"
-    bench.until(lambda said: [event.kind for event in said if not event.task] == [LOST, JOINED])
-    bench.give("next", "fast-0")
-    assert bench.until_ended("next")["next"].kind == FINISHED
-    engine.close()
+    works["hangs"], works["next"] = Call(time.sleep, (60.0,)), Call(int)
+    with closing(DaskEngine(dask.client, DEVICES, works, timeout=0.5)) as engine:
+        engine.start()
+        bench = Bench(engine)
+        bench.give("hangs", "fast-0")
+        assert bench.until_ended("hangs")["hangs"].note == "timed out after 0.5 s"
+        bench.until(lambda said: [event.kind for event in said if not event.task] == [LOST, JOINED])
+        bench.give("next", "fast-0")
+        assert bench.until_ended("next")["next"].kind == FINISHED
 
 
 def test_a_device_without_a_worker_is_lost_from_the_start(dask: Connection, works: Works):
