@@ -14,9 +14,12 @@ from weft.cli import output
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.evaluation.executed.executed import Executed
     from weft.execute.drive import Drive
     from weft.execute.run import Run
 
+MOST_FAILURES = 5
+"""So many failed tasks are named."""
 NOT_OK = 1
 """Exit code where a job did not end well."""
 
@@ -107,7 +110,7 @@ def run(
     as_json: opt.Json = False,
 ) -> None:
     """Carry a workflow out on real workers, and keep what happened."""
-    from weft.execute.running import Request, run_request
+    from weft.execute.running import Request, RunInterrupted, run_request
 
     request = Request(
         graph,
@@ -133,7 +136,10 @@ def run(
     if graph is None and jobs is None and not resume:
         raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
     with opt.named("on", "jobs", "out", "split", "shadow", "functions", "timeout"), Progress() as progress:
-        found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
+        try:
+            found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
+        except RunInterrupted as stop:
+            raise output.RunInterrupted(str(stop.folder)) from None
     _print(found, as_json)
     if not found.ok:
         raise typer.Exit(NOT_OK)
@@ -150,8 +156,28 @@ def _print(found: Run, as_json: bool) -> None:
         output.emit(document)
         return
     output.say(output.safe_lines(summary(executed)))
+    for line in failures(executed, found.folder):
+        output.say(output.safe(line))
     folder = shlex.quote(str(found.folder))
     output.next_command(f"weft report {folder} --out {folder}.html")
+
+
+def failures(executed: Executed, folder: Path) -> list[str]:
+    """Tasks that failed for good: why, and where their logs are."""
+    from weft.execute.folder import TASKS, RunFolder
+
+    files = RunFolder(folder)
+    failed = [one for one in executed.tasks if one.outcome == "failed"]
+    notes = {one.key: one.note for one in executed.attempts if one.note}
+    lines = []
+    for one in failed[:MOST_FAILURES]:
+        logs = folder / TASKS / Path(files.task(one.job, one.task)).name
+        lines.append(
+            f"{one.task} failed: {notes.get((one.job, one.task), 'no reason given')}; logs in {logs}"
+        )
+    if len(failed) > MOST_FAILURES:
+        lines.append(f"... and {len(failed) - MOST_FAILURES} more")
+    return lines
 
 
 class Progress:
