@@ -222,8 +222,9 @@ def _go(drive: Drive, history: History) -> None:
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
         history.add("closed", drive.now, ok=False, reason=" ".join(reason.split())[:300])
         raise
-    failed = [end for end in drive.told.ends if end.outcome != "done"]
-    history.add("closed", drive.now, ok=not failed, reason=failed[0].reason if failed else "")
+    ends = (row for row in history.rows if row["event"] == "ended")  # those of a former driver, too
+    failed = [row for row in ends if row["outcome"] != "done"]
+    history.add("closed", drive.now, ok=not failed, reason=failed[0]["reason"] if failed else "")
 
 
 def _learn(drive: Drive, cluster: Cluster, path: Path) -> None:
