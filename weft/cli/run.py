@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from weft.execute.drive import Drive
     from weft.execute.run import Run
 
+_OPTIONS = ("on", "jobs", "out", "scheduler", "split", "shadow", "functions", "timeout")
+"""Arguments of a run that errors name as options."""
 NOT_OK = 1
 """Exit code where a job did not end well."""
 
@@ -132,7 +134,7 @@ def run(
     )
     if graph is None and jobs is None and not resume:
         raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
-    with opt.named("on", "jobs", "out", "split", "shadow", "functions", "timeout"), Progress() as progress:
+    with opt.named(*_OPTIONS), Progress() as progress:
         found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
     _print(found, as_json)
     if not found.ok:
