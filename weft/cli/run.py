@@ -16,6 +16,7 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     from weft.execute.drive import Drive
     from weft.execute.run import Run
+    from weft.execute.running import Request
 
 _OPTIONS = ("on", "jobs", "out", "scheduler", "split", "shadow", "functions", "timeout")
 """Arguments of a run that errors name as options."""
@@ -74,6 +75,16 @@ Split = Annotated[
     typer.Option("--split", metavar="A:0.9,B:0.1", help="Divide jobs between schedulers and compare them."),
 ]
 
+AllowCommands = Annotated[
+    bool, typer.Option("--allow-commands", help="Run the commands that the file gives its tasks.")
+]
+Live = Annotated[
+    bool, typer.Option("--live", help="Decide at every event, where NAME is a planner and a dispatcher.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Keep to the plan however late it is; only lost workers change it.")
+]
+
 
 def run(
     graph: Graph = None,
@@ -109,8 +120,22 @@ def run(
     as_json: opt.Json = False,
 ) -> None:
     """Carry a workflow out on real workers, and keep what happened."""
-    from weft.execute.running import Request, run_request
+    from weft.execute.running import Request
 
+    if graph is None and jobs is None and not resume:
+        raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
+    times: dict[str, Any] = {
+        "budget": opt.parse_duration(budget),
+        "seconds": opt.parse_duration(length, "--length"),
+        "timeout": opt.parse_duration(timeout, "--timeout"),
+    }
+    names: dict[str, Any] = {"shadow": shadow, "split": split, "profile": profile, "functions": functions}
+    flags: dict[str, Any] = {
+        "allow_commands": allow_commands,
+        "is_live": live,
+        "is_strict": strict,
+        "is_real_time": real_time,
+    }
     request = Request(
         graph,
         jobs,
@@ -118,22 +143,18 @@ def run(
         cluster,
         scheduler,
         seed,
-        live,
-        strict,
-        opt.parse_duration(budget),
-        effort,
-        functions,
-        allow_commands,
-        opt.parse_duration(length, "--length"),
-        real_time,
-        attempts,
-        opt.parse_duration(timeout, "--timeout"),
-        shadow,
-        split,
-        profile,
+        effort=effort,
+        max_attempts=attempts,
+        **times,
+        **names,
+        **flags,
     )
-    if graph is None and jobs is None and not resume:
-        raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
+    _carry_out(request, out, resume, as_json)
+
+
+def _carry_out(request: Request, out: Path | None, resume: bool, as_json: bool) -> None:
+    from weft.execute.running import run_request
+
     with opt.named(*_OPTIONS), Progress() as progress:
         found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
     _print(found, as_json)

@@ -144,9 +144,7 @@ class Ledger:
     def is_taken(self, job: Name, task: str) -> bool:
         """Whether a task is not to be queued ahead."""
         is_waiting = any(order.task_key == (job, task) for order in self.again.values())
-        return is_waiting or any(
-            (job, task) in some for some in (self._of_task, self.early, self.decided_only)
-        )
+        return is_waiting or (job, task) in self._of_task or (job, task) in self.early
 
     def load(self, device: str) -> int:
         """How many orders a device holds."""
