@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_FAILURES = 5
 """So many failed tasks are named."""
+_OPTIONS = ("on", "jobs", "out", "scheduler", "split", "shadow", "functions", "timeout")
+"""Arguments of a run that errors name as options."""
 NOT_OK = 1
 """Exit code where a job did not end well."""
 
@@ -151,7 +153,7 @@ def run(
 def _carry_out(request: Request, out: Path | None, resume: bool, as_json: bool) -> None:
     from weft.execute.running import RunInterrupted, run_request
 
-    with opt.named("on", "jobs", "out", "split", "shadow", "functions", "timeout"), Progress() as progress:
+    with opt.named(*_OPTIONS), Progress() as progress:
         try:
             found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
         except RunInterrupted as stop:

@@ -217,11 +217,11 @@ def _prepared(request: Request, objects: Objects, notice: Notice) -> tuple[Task,
     refuse(wanted, is_stream=is_stream)
     refuse_shadow(request.shadow, wanted, is_stream=is_stream)
     is_rehearsed = what_tasks_do(source, doing) == REHEARSAL
+    cluster, workers = _machines(request, objects, source, is_rehearsed=is_rehearsed, notice=notice)
     if is_rehearsed:
         notice(
             f"{source.label}: tasks are rehearsed: they take their time and hand on data, and do nothing else"
         )
-    cluster, workers = _machines(request, objects, source, is_rehearsed=is_rehearsed, notice=notice)
     task = put_on(source, cluster, doing)
     if request.profile_path is not None:
         task = _with_profile(task, request.profile_path)
@@ -308,7 +308,10 @@ def _resumed(request: Request, folder: RunFolder) -> Request:
     for name in ("graph", "jobs"):
         now, before = getattr(request, name), getattr(former, name)
         if now is not None and now != before:
-            raise InputError(f"the run in {folder.path} is of {before!r}, not of {now!r}", field=name)
+            raise InputError(
+                f"the run in {folder.path} is of {before!r}, not of {now!r}",
+                field="GRAPH" if name == "graph" else name,
+            )
     return former
 
 
