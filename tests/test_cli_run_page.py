@@ -84,8 +84,8 @@ def test_report_of_a_run_that_hardly_began_is_written(weft: Weft, tmp_path: Path
     ("words", "said"),
     [
         (("run", "other"), "expected one run and nothing beside it, got other too"),
-        (("run", "--baseline", "heft"), "is not about a run that was carried out: leave it out"),
-        (("run", "--pareto"), "is not about a run that was carried out: leave it out"),
+        (("run", "--baseline", "heft"), "is not about a run: leave it out"),
+        (("run", "--pareto"), "is not about a run: leave it out"),
         (("run", "--cluster", "cpu-4"), "--cluster cpu-4 is about the workflow of a schedule"),
     ],
     ids=["two", "baseline", "pareto", "cluster"],

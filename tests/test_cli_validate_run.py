@@ -70,3 +70,5 @@ def test_validate_of_a_workflow_alone_asks_for_a_schedule(weft: Weft, tmp_path: 
     (tmp_path / "graph.json").write_text("{}")
     ran = weft("validate", "graph.json")
     assert ran.code == 2 and "expected a schedule to check too" in ran.err
+    ran = weft("validate", "nowhere")
+    assert ran.code == 2 and "expected a file, or the folder of a run" in ran.err

@@ -215,12 +215,12 @@ def _tiny_problems() -> tuple[Problem, ...]:
     from weft.model.graph import TaskGraph
     from weft.model.problem import Problem
 
-    graph = TaskGraph([2.0] * 5, [0, 1, 2, 3], [4, 4, 4, 4], 1.0, name="tiny")
+    graph = TaskGraph([2.0] * 5, [0, 1, 2, 3], [4, 4, 4, 4], 1.0, name="warm-up graph")
     cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=1.5)], [1, 1], bandwidth=1.0)
     inf = float("inf")
     times = [[2.0, inf], [inf, 2.0], [3.0, inf], [1.0, inf], [inf, 3.0], [2.0, inf]]
     shop = TaskGraph(
-        [float("nan")] * 6, [0, 1, 3, 4], [1, 2, 4, 5], classes=("m0", "m1"), times=times, name="shop"
+        [float("nan")] * 6, [0, 1, 3, 4], [1, 2, 4, 5], classes=("m0", "m1"), times=times, name="warm-up shop"
     )
     machines = Cluster.uniform([DeviceClass("m0"), DeviceClass("m1")], [1, 1])
     return Problem(graph, cluster), Problem(shop, machines)

@@ -77,7 +77,7 @@ def report(
     ----------
     sources
         Sweep folders, training runs, or JSON files of compare and bench. Or one plan: a result, a schedule,
-        or a schedule file. Or the folder of one run that was carried out (``weft run``).
+        or a schedule file. Or the folder of one run of ``weft run``.
     out
         The page, or a .md alone.
     baseline, subject
@@ -98,29 +98,16 @@ def report(
     path, told = _page(out), _Told(on_notice, around)
     changes = _changes(whatif)
     questions = reports.Questions(tuple(changes), noise, pareto)
-    run = _run(sources)
-    if run is not None:
-        asked_of_others: dict[str, object] = {
-            "baseline": baseline,
-            "subject": subject,
-            "instance": instance,
-            "claims": claims,
-        }
-        asked_of_others |= {"problem": problem, "whatif": changes, "noise": noise, "pareto": pareto}
-        _refuse(asked_of_others, "is not about a run that was carried out: leave it out")
+    of_sweeps = {"subject": subject, "instance": instance, "claims": claims}
+    of_plans = {"problem": problem, "whatif": changes, "noise": noise, "pareto": pareto}
+    if (run := _run(sources)) is not None:
+        _refuse({"baseline": baseline, **of_sweeps, **of_plans}, "is not about a run: leave it out")
         return _write_run(run, reports.RunOptions(title, charts, command), path, told)
-    plan = _plan(sources, problem)
-    if plan is not None:
-        _refuse(
-            {"subject": subject, "instance": instance, "claims": claims},
-            "is about sweeps and runs: leave it out",
-        )
+    if (plan := _plan(sources, problem)) is not None:
+        _refuse(of_sweeps, "is about sweeps and runs: leave it out")
         asked = reports.PlanOptions(title, baseline or "heft", charts, questions, command)
         return _write_plan(plan, asked, path, told)
-    _refuse(
-        {"problem": problem, "whatif": changes, "noise": noise, "pareto": pareto},
-        "is about one plan: give a schedule",
-    )
+    _refuse(of_plans, "is about one plan: give a schedule")
     chosen = reports.Options(title, baseline, subject, instance, charts, claims, command or "weft report")
     return _write(_paths(sources), chosen, path, told)
 

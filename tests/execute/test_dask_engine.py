@@ -298,6 +298,20 @@ def test_a_result_that_cannot_be_sent_fails_its_task(bench: Bench, works: Works)
     assert bench.until_ended("a")["a"].note.startswith("its result cannot be sent: ")
 
 
+def test_a_call_that_hangs_fails_and_its_worker_is_started_anew(dask: Connection, works: Works):
+    dask.client.wait_for_workers(3, timeout=20)
+    works["hangs"], works["next"] = Call(time.sleep, (60.0,)), Call(whereabouts)
+    engine = DaskEngine(dask.client, DEVICES, works, timeout=0.5)
+    engine.start()
+    bench = Bench(engine)
+    bench.give("hangs", "fast-0")
+    assert bench.until_ended("hangs")["hangs"].note == "timed out after 0.5 s"
+    bench.until(lambda said: [event.kind for event in said if not event.task] == [LOST, JOINED], seconds=30)
+    bench.give("next", "fast-0")
+    assert bench.until_ended("next")["next"].kind == FINISHED
+    engine.close()
+
+
 def test_a_device_without_a_worker_is_lost_from_the_start(dask: Connection, works: Works):
     engine = DaskEngine(dask.client, [*DEVICES, ("gone-0", "gone", 1, "nobody")], works)
     engine.start()

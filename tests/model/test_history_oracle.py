@@ -144,10 +144,21 @@ VALID = {
     .runs("b", "x")
     .runs("c", "y")
     .ends(),
+    "heard of late": script()
+    .submits("a", "x")
+    .submits("b", "x", ahead=True, after=0.5)
+    .tells("started", "a", "x", after=-0.4)
+    .tells("finished", "a", "x", after=1.0)
+    .reports("a")
+    .tells("started", "b", "x")
+    .tells("finished", "b", "x")
+    .reports("b")
+    .runs("c", "x")
+    .ends(),
     "data on its way": script()
     .runs("a", "x")
     .runs("c", "y")
-    .add("submitted", job="j", task="b", attempt=1, device="y", sequence=9, ahead=False, start=50.0)
+    .add("submitted", job="j", task="b", attempt=1, device="y", sequence=9, ahead=False, data_at=50.0)
     .tells("started", "b", "y", after=48.0)
     .tells("finished", "b", "y")
     .reports("b")
@@ -176,7 +187,8 @@ BROKEN = {
         "closed",
         script().runs("a", "x").runs("b", "x").runs("c", "y").ends().add("waited", reason="x"),
     ),
-    "time": ("time", script().runs("a", "x").add("waited", -0.5, reason="x")),
+    "time": ("time", script().runs("a", "x").add("lost", -0.5, device="x")),
+    "started before": ("time", script().submits("a", "x", after=1.0).tells("started", "a", "x", after=-0.5)),
     "job twice": ("job", script().arrives()),
     "stranger": ("job", script().submits("d", "x")),
     "no such device": ("device", script().submits("a", "z")),
@@ -379,13 +391,25 @@ def depend(first: Row, second: Row, rows: list[Row]) -> bool:
     return False
 
 
+TOLD = ("started", "finished", "failed", "reported", "stray", "lost", "joined", "dropped", "skipped", "ended")
+
+
 def shift(rows: list[Row], k: int, rng: np.random.Generator) -> tuple[list[Row], bool]:
-    """Move the time of one row; within the gap between its neighbours nothing shows."""
+    """Move the time of one row; within the gap between its neighbours nothing shows.
+
+    Neighbours are the rows of the same clock: workers tell when things happened, the driver when it writes.
+    """
     by = float(rng.choice([-1, 1])) * float(rng.uniform(0.01, 20.0))
     row = rows[k] | {"time": rows[k]["time"] + by}
-    before = rows[k - 1]["time"] if k else 0.0
-    after = rows[k + 1]["time"] if k + 1 < len(rows) else np.inf
-    return [*rows[:k], row, *rows[k + 1 :]], not before <= row["time"] <= after
+    before = [r["time"] for r in rows[:k] if is_of_one_clock(r, row)]
+    after = [r["time"] for r in rows[k + 1 :] if is_of_one_clock(r, row)]
+    within = max(before, default=0.0) <= row["time"] <= min(after, default=np.inf)
+    return [*rows[:k], row, *rows[k + 1 :]], not within
+
+
+def is_of_one_clock(a: Row, b: Row) -> bool:
+    is_bound = {a["event"], b["event"]} & {"closed", "resumed"}
+    return bool(is_bound) or (a["event"] in TOLD) == (b["event"] in TOLD)
 
 
 def test_oracle_rejects_mutants(capsys: pytest.CaptureFixture[str]):

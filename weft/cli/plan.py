@@ -338,9 +338,11 @@ def validate(
         _validate_run(file, as_json)
         return
     if schedule is None:
+        wanted = (
+            "a schedule to check too" if file.is_file() else "a file, or the folder of a run (history.jsonl)"
+        )
         raise InputError(
-            "expected a schedule to check too, or the folder of a run alone: weft validate FILE SCHEDULE",
-            file=str(file),
+            f"expected {wanted}: weft validate FILE SCHEDULE, or weft validate RUN", file=str(file)
         )
     from weft.io.files import read_schedule
     from weft.model.validate import validate as check

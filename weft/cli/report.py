@@ -76,7 +76,7 @@ def report(
     pareto: Pareto = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Write sweeps and training runs, a plan or a run as one HTML page."""
+    """Write sweeps, training runs, a plan or a run as one page."""
     from weft.reporting import report as run
 
     output.check_folder(out)

@@ -19,8 +19,9 @@ from weft.model.problem import Problem
 
 REHEARSED_SECONDS = 30.0
 """How long the plan of a rehearsal is, unless the caller says otherwise."""
-MOST_REHEARSED_BYTES = 10_000_000
-_ROOM = 0.8
+MOST_REHEARSED_BYTES = 1_000_000
+"""Larger results take workers time to pack that no plan knows of."""
+_ROOM = 0.5
 """Share of the cores that rehearsals compute on together; the driver and the rest need some, too."""
 
 

@@ -189,7 +189,12 @@ def _start(workers: Sequence[LocalWorker]) -> Connection:
             },
             scheduler={
                 "cls": package.Scheduler,
-                "options": {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": None},
+                "options": {
+                    "host": "127.0.0.1",
+                    "port": 0,
+                    "dashboard": False,
+                    "dashboard_address": "127.0.0.1:0",
+                },
             },
             silence_logs=quiet,
         )

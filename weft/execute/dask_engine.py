@@ -21,26 +21,44 @@ from weft.execute.dask_connect import connect as connect
 from weft.execute.dask_connect import workers_in
 from weft.execute.dask_connect import workers_of as workers_of
 from weft.execute.dask_link import Link, offset_of
-from weft.execute.dask_orders import ENDED, HELD, RUNNING, SENT, Device, Entry, event_of, worker_of
+from weft.execute.dask_orders import (
+    ENDED,
+    HELD,
+    RUNNING,
+    SENT,
+    Device,
+    Entry,
+    event_of,
+    refuse_slots,
+    worker_of,
+)
 from weft.execute.dask_orders import DaskDevice as DaskDevice
+from weft.execute.dask_results import Lacking, Results
 from weft.execute.dask_scheduler import WORKERS
 from weft.execute.dask_worker import Ticket, run_order
-from weft.execute.drive import LOST_RESULT
-from weft.execute.engine import CANCELLED, FAILED, FINISHED, JOINED, LOST, STARTED, Event, Order, WallClock
-from weft.execute.keeping import NotKept, kept
-from weft.execute.work import Place, Workload, note_of
+from weft.execute.engine import (
+    CANCELLED,
+    FAILED,
+    FINISHED,
+    JOINED,
+    LOST,
+    LOST_RESULT,
+    STARTED,
+    Event,
+    Order,
+    WallClock,
+)
+from weft.execute.work import Place, Workload, note_of, timed_out
 from weft.session.messages import Name
 
 POLL, LOOK = 0.5, 0.25
 """Seconds between two looks at the workers, and at what became of futures."""
 STUCK = 5.0
 """Seconds after which a task that its free device does not start is given back."""
+GRACE = 1.0
+"""Seconds that a command may take to end once it was told to."""
 MOST_MOVES = 20
 """How often a task is sent again that Dask moved though its worker is there."""
-
-
-class _Lacking(Exception):
-    """A result that a task needs is nowhere."""
 
 
 class DaskEngine:
@@ -61,10 +79,11 @@ class DaskEngine:
     elapsed
         Units of time that have passed in a run that goes on.
     timeout
-        Seconds after which a command is stopped.
+        Seconds after which a task fails. A command is stopped; for a call, its worker is started anew.
     """
 
     name = "dask"
+    is_live = True
     is_live = True
 
     def __init__(
@@ -88,9 +107,8 @@ class DaskEngine:
         self._link = Link(client, self._topic)
         self._entries: dict[tuple[Name, str, int], Entry] = {}
         self._numbered: list[Entry] = []
-        self._latest: dict[tuple[Name, str], Entry] = {}
+        self._results = Results(client, folder)
         self._news: list[Event] = []
-        self._kept: dict[tuple[Name, str], Any] = {}
         self.is_stealing_off = False
         """Whether Dask moves nothing by itself."""
         self._looked = self._polled = 0.0
@@ -108,7 +126,7 @@ class DaskEngine:
             if worker is None:
                 self._tell(LOST, device, self._elapsed, note=f"there is no worker {device.given.worker!r}")
                 continue
-            self._refuse_slots(device, worker)
+            refuse_slots(device.given, worker)
             try:
                 device.offset = offset_of(self._link.pings(worker.address))
             except Exception as error:  # it died just now
@@ -127,7 +145,8 @@ class DaskEngine:
         device = self._devices[order.device]
         entry = Entry(order, len(self._numbered), device)
         self._numbered.append(entry)
-        self._entries[order.key] = self._latest[order.job, order.task] = entry
+        self._entries[order.key] = entry
+        self._results.expect(entry)
         device.held.append(entry)
         self._pump(device)
 
@@ -153,22 +172,11 @@ class DaskEngine:
 
     def release(self, job: Name, task: str | None = None) -> None:
         """The result of a task, or of all tasks of a job, is not needed any more."""
-        keys = [key for key in self._latest if key[0] == job and task in (None, key[1])]
-        for key in keys:
-            entry = self._latest[key]
-            if entry.state == ENDED:
-                del self._latest[key]
-                entry.future = None
+        self._results.release(job, task)
 
     def result(self, job: Name, task: str) -> Any:
         """What a finished task has returned."""
-        try:
-            value = self._future(job, task).result()
-        except _Lacking:
-            raise WeftError(f"no result of task {task!r} of job {job!r} is kept") from None
-        if isinstance(value, spoken.Unfinished):
-            raise WeftError(f"task {task!r} of job {job!r} has no result: {value.note}")
-        return value
+        return self._results.value(job, task)
 
     def close(self) -> None:
         """Let go of everything; on a cluster of others, what runs there comes to its end."""
@@ -177,8 +185,7 @@ class DaskEngine:
         self._is_open = False
         for entry in self._numbered:
             entry.future = None
-        self._latest.clear()
-        self._kept.clear()
+        self._results.clear()
         self._link.close()
 
     # -- sending -----------------------------------------------------------------------------------
@@ -192,14 +199,14 @@ class DaskEngine:
             assert device.worker is not None
             try:
                 entry.future = self._send(entry, device.worker.address)
-            except _Lacking as lacking:
+            except Lacking as lacking:
                 self._end(entry, FAILED, self.now, note=f"{LOST_RESULT}{lacking}")
             except Exception as error:  # serialisation fails in many ways
                 self._end(entry, FAILED, self.now, note=f"it cannot be sent: {note_of(error)}")
 
     def _send(self, entry: Entry, address: str) -> Any:
         order, given = entry.order, entry.device.given
-        futures = [self._future(order.job, task) for task in order.inputs]
+        futures = [self._results.future(order.job, task) for task in order.inputs]
         folder = self._folder(order.job, order.task) if self._folder is not None else ""
         place = Place(
             str(order.job), order.task, order.attempt, given.name, given.device_class, folder, self._timeout
@@ -209,30 +216,14 @@ class DaskEngine:
             run_order,
             Ticket(entry.number, self._topic, address, work, place, order.inputs),
             *futures,
-            key=f"{order.task}-{self._topic}-{entry.number}-{entry.moves}",
+            # One group of tasks for all: Dask looks through all groups at every submission.
+            key=(self._topic, order.job, order.task, entry.number, entry.moves),
             workers=[address],
             allow_other_workers=True,
             priority=-order.sequence,
             pure=False,
             retries=0,
         )
-
-    def _future(self, job: Name, task: str) -> Any:
-        """The result of a task: on a worker, or as it was kept in its folder."""
-        entry = self._latest.get((job, task))
-        if entry is not None and entry.future is not None:
-            return entry.future
-        known = self._kept.get((job, task))
-        if known is not None and known.status == "finished":
-            return known
-        if self._folder is None:
-            raise _Lacking(task)
-        try:
-            value = kept(self._folder(job, task))
-        except NotKept:
-            raise _Lacking(task) from None
-        self._kept[job, task] = self._client.scatter(value, hash=False)
-        return self._kept[job, task]
 
     # -- hearing -----------------------------------------------------------------------------------
 
@@ -303,16 +294,12 @@ class DaskEngine:
 
     def _note_lacking(self, entry: Entry, tasks: list[str]) -> str:
         """Which result is gone though its task had ended well; empty: the task has failed."""
-        gone = ""
-        for task in tasks:
-            parent = self._latest.get((entry.order.job, task))
-            if parent is not None and parent.is_done:
-                parent.future, gone = None, gone or f"{LOST_RESULT}{task}"
-        return gone
+        gone = [task for task in tasks if self._results.lose(entry.order.job, task)]
+        return f"{LOST_RESULT}{gone[0]}" if gone else ""
 
     def _begin(self, entry: Entry, when: float) -> None:
         if entry.state == SENT:
-            entry.state = RUNNING
+            entry.state, entry.since = RUNNING, time.monotonic()
             self._news.append(event_of(STARTED, when, entry))
             self._pump(entry.device)
 
@@ -357,9 +344,7 @@ class DaskEngine:
         for entry in (*device.sent, *device.held):
             entry.state, entry.future = ENDED, None
         device.sent, device.held = [], []
-        for entry in self._latest.values():
-            if entry.is_done and entry.future is not None and entry.future.status != "finished":
-                entry.future = None  # else Dask makes every lost result again, needed or not
+        self._results.drop_lost()
         self._tell(LOST, device, self.now, note=note)
 
     def _join(self, which: tuple[Device, DaskWorker], answer: Any) -> None:
@@ -372,14 +357,6 @@ class DaskEngine:
         device.offset, device.worker = offset_of(answer), worker
         self._tell(JOINED, device, self.now, note=f"worker {worker.name} at {worker.address}")
         self._pump(device)
-
-    def _refuse_slots(self, device: Device, worker: DaskWorker) -> None:
-        if device.given.slots > worker.threads:
-            raise InputError(
-                f"device {device.given.name} has {device.given.slots} slots, "
-                f"but its worker {worker.name} has {worker.threads} threads",
-                field="devices",
-            )
 
     # -- looking after -----------------------------------------------------------------------------
 
@@ -402,8 +379,9 @@ class DaskEngine:
     def _look_at(self, entry: Entry, now: float) -> None:
         status, device = entry.future.status, entry.device
         if status == "pending":
-            is_idle = entry.state == SENT and device.num_running < device.given.slots
-            if not is_idle:
+            if entry.state == RUNNING:
+                self._end_late(entry, now)
+            elif device.num_running >= device.given.slots:
                 entry.since = now
             elif now - entry.since > STUCK and not entry.is_asked:
                 entry.is_asked = True
@@ -414,6 +392,13 @@ class DaskEngine:
             error = entry.future.exception() if status == "error" else None
             note = note_of(error) if error is not None else f"{status} on Dask without a word of its worker"
             self._end(entry, FAILED, self.now, note=note)
+
+    def _end_late(self, entry: Entry, now: float) -> None:
+        """Fail what runs for too long; the worker of a call that does not end has to go with it."""
+        worker, limit = entry.device.worker, self._timeout
+        if limit is not None and worker is not None and now - entry.since > limit + GRACE:
+            self._link.restart(entry, worker.address)
+            self._end(entry, FAILED, self.now, note=timed_out(limit))
 
     def _tell(self, kind: str, device: Device, when: float, note: str) -> None:
         self._news.append(Event(kind, when, device.given.name, note=note))

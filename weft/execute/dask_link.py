@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import queue
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,13 +35,12 @@ class Link:
         return stop_stealing(self.client, self.topic)
 
     def close(self) -> None:
-        """Stealing is as it was, workers forget the topic."""
+        """Stealing is as it was."""
         if self.client.status != "running":
             return
         try:
             self.client.unsubscribe_topic(self.topic)
             self.client.run_on_scheduler(end_watch(), self.topic)
-            self.client.run(dask_worker.forget, self.topic, on_error="ignore")
         except Exception as error:  # a cluster that goes away takes all of it along
             _log().info("Dask was not tidied up: %s", note_of(error))
 
@@ -56,9 +56,22 @@ class Link:
         """Do not start this order; ``("withdrawn", about, whether that came in time)``."""
         self._ask("withdrawn", about, lambda: self._withdraw(address, number))
 
-    def ask_stuck(self, about: Any, key: str) -> None:
+    def ask_stuck(self, about: Any, key: Any) -> None:
         """Will this task be started? ``("stuck", about, state of a task that will not)``."""
         self._ask("stuck", about, lambda: self.client.run_on_scheduler(find_stuck(), key, asynchronous=True))
+
+    def restart(self, about: Any, address: str) -> None:
+        """End a worker whose task cannot be ended otherwise; its nanny, if it has one, starts another."""
+        self._ask("restarted", about, lambda: self._restart(address))
+
+    async def _restart(self, address: str) -> None:
+        # Through the nanny, since a call may keep the worker itself from hearing.
+        info = (await self.client.scheduler.identity(n_workers=-1))["workers"].get(address, {})
+        run = self.client.run
+        if info.get("nanny"):
+            await run(_kill(), workers=[address], nanny=True, asynchronous=True)
+        else:
+            await run(os._exit, 1, workers=[address], wait=False, asynchronous=True)
 
     def pings(self, address: str) -> list[Ping]:
         """Compare clocks, and wait for it."""
@@ -87,6 +100,18 @@ class Link:
             self.inbox.put((kind, about, answer))
 
         self.client.loop.add_callback(ask)
+
+
+def _kill() -> Callable[..., None]:
+    """What a nanny does to its worker; it need not have weft."""
+
+    def kill(dask_worker: Any = None) -> None:
+        import os
+        import signal
+
+        os.kill(dask_worker.pid, signal.SIGKILL)
+
+    return kill
 
 
 def stop_stealing(client: Any, topic: str, *, records: bool = False) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from weft.errors import InputError
 from weft.execute.dask_connect import DaskWorker
 from weft.execute.engine import Event, Order
 
@@ -31,7 +32,7 @@ class Entry:
     state: str = HELD
     future: Any = None
     since: float = 0.0
-    """Monotonic: since when it waits at a device that could start it."""
+    """Monotonic: since when it waits at a device that could start it, or runs."""
     silent: float = 0.0
     """Monotonic: since when Dask is done with it though no worker said so; 0: it is not."""
     moves: int = 0
@@ -79,3 +80,13 @@ def worker_of(device: Device, found: list[DaskWorker]) -> DaskWorker | None:
     """The worker of a device, by name or address."""
     wanted = device.given.worker
     return next((worker for worker in found if wanted in (worker.name, worker.address)), None)
+
+
+def refuse_slots(device: DaskDevice, worker: DaskWorker) -> None:
+    """Refuse a device that runs more at once than its worker."""
+    if device.slots > worker.threads:
+        raise InputError(
+            f"device {device.name} has {device.slots} slots, "
+            f"but its worker {worker.name} has {worker.threads} threads",
+            field="devices",
+        )

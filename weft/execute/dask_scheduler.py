@@ -87,7 +87,7 @@ def find_stuck() -> Callable[..., Any]:
     Empty: a worker has it, or has what it waits for.
     """
 
-    def find(key: str, dask_scheduler: Any = None) -> str:
+    def find(key: Any, dask_scheduler: Any = None) -> str:
         seen, ahead = set(), [key]
         while ahead:
             one = ahead.pop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ STARTED, FINISHED, FAILED, REFUSED = "started", "finished", "failed", "refused"
 ELSEWHERE, WITHDRAWN, NO_INPUT = "elsewhere", "withdrawn", "no input"
 """Why an order is refused: Dask moved it, it was cancelled in time, an input is the rest of a failure."""
 CANCELLED = "cancelled"
+MOST_ENGINES = 8
+"""A worker knows the orders of so many."""
 _SENDABLE = (type(None), bool, int, float, complex, str, bytes, bytearray)
 
 
@@ -48,9 +49,17 @@ class Unfinished:
     note: str
 
 
+class _Orders:
+    """Orders of one engine that this worker has seen."""
+
+    def __init__(self) -> None:
+        self.withdrawn: set[int] = set()
+        self.begun: dict[int, Control | None] = {}
+        """None: it has ended."""
+
+
 _lock = threading.Lock()
-_begun: defaultdict[str, dict[int, Control]] = defaultdict(dict)
-_withdrawn: defaultdict[str, set[int]] = defaultdict(set)
+_seen: dict[str, _Orders] = {}
 
 
 def run_order(ticket: Ticket, *values: Any) -> Any:
@@ -71,6 +80,9 @@ def run_order(ticket: Ticket, *values: Any) -> Any:
     except TaskFailed as failure:
         _say(worker, ticket, FAILED, note=str(failure))
         return Unfinished(str(failure))
+    finally:
+        with _lock:
+            _orders(ticket.topic).begun[ticket.number] = None
     _say(worker, ticket, FINISHED, size=_size(result))
     return result
 
@@ -78,19 +90,23 @@ def run_order(ticket: Ticket, *values: Any) -> Any:
 def withdraw(topic: str, number: int) -> bool:
     """Keep an order from being started here: whether that came in time. If not, what can be stopped is."""
     with _lock:
-        control = _begun[topic].get(number)
-        if control is None:
-            _withdrawn[topic].add(number)
+        orders = _orders(topic)
+        if number not in orders.begun:
+            orders.withdrawn.add(number)
             return True
-    control.stop(CANCELLED)
+        control = orders.begun[number]
+    if control is not None:
+        control.stop(CANCELLED)
     return False
 
 
-def forget(topic: str) -> None:
-    """The engine behind this topic is closed."""
-    with _lock:
-        _begun.pop(topic, None)
-        _withdrawn.pop(topic, None)
+def _orders(topic: str) -> _Orders:
+    """Under the lock: those of an engine; engines of long ago are forgotten."""
+    if topic not in _seen:
+        for old in [*_seen][: 1 - MOST_ENGINES]:
+            del _seen[old]
+        _seen[topic] = _Orders()
+    return _seen[topic]
 
 
 def _refusal(ticket: Ticket, worker: Any, lacking: list[str], control: Control) -> tuple[str, str]:
@@ -100,9 +116,10 @@ def _refusal(ticket: Ticket, worker: Any, lacking: list[str], control: Control) 
     if ticket.worker != worker.address:
         return ELSEWHERE, f"moved to {worker.name} by Dask"
     with _lock:
-        if ticket.number in _withdrawn[ticket.topic]:
+        orders = _orders(ticket.topic)
+        if ticket.number in orders.withdrawn:
             return WITHDRAWN, CANCELLED
-        _begun[ticket.topic][ticket.number] = control
+        orders.begun[ticket.number] = control
     return "", ""
 
 

@@ -18,6 +18,7 @@ from weft.execute.engine import (
     FINISHED,
     JOINED,
     LOST,
+    LOST_RESULT,
     STARTED,
     VACATED,
     Engine,
@@ -32,8 +33,7 @@ from weft.execute.told import Told
 from weft.io.histories import History
 from weft.session.messages import Decision, Name, Start
 
-LOST_RESULT = "lost result of "
-"""How the note of a failure begins where the result of another task is gone; its name follows."""
+STRAY = "stray"
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class Drive:
     """Run times of all tasks that have ended well."""
     starts: list[tuple[float, Start]] = field(default_factory=list)
     """When what was decided, in order."""
+    outcome: Callable[[Name, str], tuple[str, ...] | None] = lambda job, task: None
+    """What the branches of a task lead to, where the engine does not say; None: it has none."""
     planned_end: float | None = None
     """When the first plan was to end."""
     _reasons: list[str] = field(default_factory=list)
@@ -150,6 +152,8 @@ class Drive:
     def _happen(self, event: Event) -> str:
         """Tell one event; returns why plans may have changed, if they may."""
         event = event._replace(time=max(event.time, self.told.session.now))
+        if event.kind == FINISHED and event.branch is None:
+            event = event._replace(branch=self.outcome(event.job, event.task))
         if event.kind in (LOST, JOINED):
             return self._move(event)
         order = self.ledger.orders.get(event.key)
@@ -160,7 +164,7 @@ class Drive:
             self.told.session.vacated(event.job, event.task, self.told.number(event.device), event.time)
             return ""
         if order is None:
-            self._note(event, "stray", note=event.note or event.kind)
+            self._note(event, STRAY, note=event.note or event.kind)
             return ""
         return self._end(event, order)
 
@@ -170,47 +174,69 @@ class Drive:
             return ""
         self.history.add(event.kind, event.time, device=event.device, note=event.note)
         if event.kind == LOST:
-            self.ledger.lose(event.device)
+            freed = self.ledger.lose(event.device)
             self.told.lost(event.device, event.time)
+            for start in freed:
+                self._order_now(start)
         else:
             self.told.joined(event.device, event.time)
         return event.kind
 
     def _start(self, event: Event, order: Order | None) -> None:
-        self._note(event, STARTED)
-        if order is None or order.key in self.ledger.again:
+        if order is None:
+            self._note(event, STRAY, note=event.kind)
             return
+        self._note(event, STARTED)
         self.ledger.start(order, event.time)
-        if order.key not in self.ledger.undecided:
-            self.told.started(order, event)
-        elif self.told.adopted(order, event.time):
-            self.ledger.undecided.discard(order.key)
-        else:  # decided otherwise meanwhile
-            self.ledger.disown(order)
-            self.engine.cancel(order)
+        if order.key in self.ledger.again:
+            return
+        if self.ledger.is_sure(order) and self.told.started(order, event):
+            return
+        if order.task_key not in self.ledger.elsewhere and self.told.adopted(order, event.time):
+            self.ledger.settle(order)
+        else:  # the session has other plans for it, but here it runs: its result will do
+            self.ledger.unasked.add(order.key)
 
     def _end(self, event: Event, order: Order) -> str:
         began = self.ledger.started.get(order.key)
+        is_unasked, is_sure = order.key in self.ledger.unasked, self.ledger.is_sure(order)
         self.ledger.close(order)
-        if event.kind == FINISHED and began is not None:
-            self._observe(event, order, event.time - began)
         if order.key in self.ledger.again:
             return self._end_again(event, order)
+        if event.kind == FINISHED and began is not None:
+            self._observe(event, order, event.time - began)
         if event.kind == FINISHED:
             self._note(event, FINISHED, **_known(size=event.size, branch=event.branch))
-            self.told.finished(order, event)
             self.history.add("reported", event.time, job=order.job, task=order.task, attempt=order.attempt)
+            if is_unasked:
+                self._hand_in(event, order)
+            else:
+                self.told.finished(order, event)
             return ""
-        if order.key in self.ledger.undecided:
-            self.ledger.undecided.discard(order.key)
-            self._note(event, CANCELLED if event.note == CANCELLED else FAILED, note=event.note)
-            return FAILED
-        self._note(event, FAILED, note=event.note)
-        if event.note.startswith(LOST_RESULT):
-            self._make_again(order, event.note.removeprefix(LOST_RESULT).split(":")[0])
+        is_cancelled = event.note == CANCELLED and began is None
+        self._note(event, CANCELLED if is_cancelled else FAILED, **_known(note=event.note or None))
+        if is_unasked or not is_sure:
+            if not is_cancelled:
+                self.ledger.decided_only.add(order.task_key)
+            if (start := self.ledger.elsewhere.pop(order.task_key, None)) is not None:
+                self._order_now(start)
+        elif event.note.startswith(LOST_RESULT):
+            self._make_again(order, event.note.removeprefix(LOST_RESULT))
         else:
             self.told.failed(order, event.time)
         return FAILED
+
+    def _hand_in(self, event: Event, order: Order) -> None:
+        """Tell the session of a result that it did not expect from there."""
+        start = self.ledger.elsewhere.pop(order.task_key, None)
+        if start is not None:  # it is waiting for it from another device
+            here = order._replace(device=start.device)
+            self.told.started(here, event._replace(device=here.device))
+            self.told.finished(here, event)
+        elif self.told.adopted(order, event.time):
+            self.told.finished(order, event)
+        else:
+            self.ledger.early[order.task_key] = event
 
     def _observe(self, event: Event, order: Order, actual: float) -> None:
         graph = self.told.open_jobs.get(order.job)
@@ -227,28 +253,28 @@ class Drive:
 
     def forget_decisions(self) -> None:
         """The session was made again: what it had decided and does not run yet counts as queued ahead."""
-        waiting = self.ledger.orders.keys() - self.ledger.started.keys() - self.ledger.again.keys()
-        self.ledger.undecided |= waiting
+        self.ledger.forget_decisions()
 
     # -- results that are gone ---------------------------------------------------------------------
 
     def _make_again(self, order: Order, task: str) -> None:
         """A decided order waits for a result to be made again on its device; then it is ordered anew."""
-        inputs = self.told.inputs(order.job, task)
+        inputs = self._inputs(order.job, task)
         first = self._order(order.job, task, order.device, inputs, (order.start, order.end))
         self.ledger.again[first.key] = order
-        self._submit(first, is_ahead=False)
+        self._submit_decided(first)
 
     def _end_again(self, event: Event, order: Order) -> str:
         waiting = self.ledger.again.pop(order.key)
         if event.kind == FINISHED:
             self._note(event, FINISHED, **_known(size=event.size))
+            self.ledger.missing.discard(order.task_key)
         else:
             self._note(event, FAILED, note=event.note)
             if not event.note.startswith(LOST_RESULT):
                 self.told.failed(waiting, event.time)
                 return FAILED
-            missing = event.note.removeprefix(LOST_RESULT).split(":")[0]
+            missing = event.note.removeprefix(LOST_RESULT)
             self.ledger.again_after(order.key, waiting)
             self._make_again(order, missing)
             return ""
@@ -256,7 +282,7 @@ class Drive:
             waiting.job, waiting.task, waiting.device, waiting.inputs, (waiting.start, waiting.end)
         )
         self.ledger.pass_on(waiting, again)
-        self._submit(again, is_ahead=False)
+        self._submit_decided(again)
         return ""
 
     # -- decisions ---------------------------------------------------------------------------------
@@ -270,7 +296,7 @@ class Drive:
             self.starts.append((self.now, start))
             self._give(start)
         for cancel in decision.cancels:
-            for order in self.ledger.of_task(cancel.job, cancel.task):
+            if (order := self.ledger.of_task(cancel.job, cancel.task)) is not None:
                 self.engine.cancel(order)
         self._write_plan(reason)
         self._queue_ahead()
@@ -285,24 +311,50 @@ class Drive:
             self.history.add("shadow", self.now, scheduler=self.told.shadow_name, starts=starts)
 
     def _give(self, start: Start) -> None:
-        """Order what was decided, unless it is ordered ahead already; an order elsewhere is withdrawn."""
-        device = self.told.name(start.device)
-        for order in self.ledger.of_task(start.job, start.task):
-            if order.device == device and order.key in self.ledger.undecided:
-                self.ledger.undecided.discard(order.key)
-                return
+        """Order what was decided, unless it is ordered already; an order elsewhere is withdrawn first."""
+        start = start._replace(device=self.told.name(start.device))
+        key = (start.job, start.task)
+        if key in self.ledger.early:
+            self._use_early(start, self.ledger.early.pop(key))
+            return
+        order = self.ledger.of_task(*key)
+        if self.ledger.move_waiting(start):
+            return
+        if order is None:
+            self._order_now(start)
+        elif order.device == start.device and order.key in self.ledger.undecided:
+            self.ledger.settle(order)
+        else:
+            self.ledger.elsewhere[key] = start
             self._withdraw(order)
-        inputs = self.told.inputs(start.job, start.task)
+
+    def _use_early(self, start: Start, event: Event) -> None:
+        """What was decided is done already."""
+        order = Order(start.job, start.task, start.device, event.attempt, 0)
+        told = event._replace(device=start.device, time=self.now)
+        self.told.started(order, told)
+        self.told.finished(order, told)
+        self._reasons.append("")
+
+    def _order_now(self, start: Start) -> None:
+        inputs = self._inputs(start.job, start.task)
         times = (start.expected_start, start.expected_end)
-        self._submit(
-            self._order(start.job, start.task, device, inputs, times)._replace(batch=start.batch), False
-        )
+        order = self._order(start.job, start.task, start.device, inputs, times)
+        self._submit_decided(order._replace(batch=start.batch))
+
+    def _submit_decided(self, order: Order) -> None:
+        """Order what was decided; first make the results again that it needs and nobody holds any more."""
+        lacking = next((task for task in order.inputs if (order.job, task) in self.ledger.missing), None)
+        if lacking is None:
+            self._submit(order, is_ahead=False)
+        else:
+            self._make_again(order, lacking)
 
     def _withdraw(self, order: Order) -> None:
-        if order.key in self.ledger.undecided:
-            self.ledger.disown(order)
-            self._note(_about(order, self.now), CANCELLED)
-        self.engine.cancel(order)
+        """Ask for an order back, unless it runs; until it is known what became of it, its task has no other."""
+        if order.key not in self.ledger.started and order.key not in self.ledger.withdrawn:
+            self.ledger.withdraw(order)
+            self.engine.cancel(order)
 
     def _queue_ahead(self) -> None:
         """Give devices the next tasks that are reserved for them, and take back what no longer is."""
@@ -328,11 +380,13 @@ class Drive:
         for job, task, start, end in rows:
             if self.ledger.load(device) >= self._room(device):
                 return
-            if self.ledger.of_task(job, task):
+            if self.ledger.is_taken(job, task):
                 continue
             if not self._may_follow(job, task, device):
                 return
-            inputs = self.told.inputs(job, task)
+            inputs = self._inputs(job, task)
+            if any((job, parent) in self.ledger.missing for parent in inputs):
+                return
             self._submit(self._order(job, task, device, inputs, (start, end)), is_ahead=True)
 
     def _may_follow(self, job: Name, task: str, device: str) -> bool:
@@ -340,10 +394,18 @@ class Drive:
         for parent in self.told.parents(job, task):
             if self.told.is_done(job, parent):
                 continue
-            before = [one for one in self.ledger.of_task(job, parent) if one.device == device]
-            if not before or self.told.slots(device) > 1:
+            before = self.ledger.of_task(job, parent)
+            if before is None or before.device != device or self.told.slots(device) > 1:
                 return False
         return True
+
+    def _inputs(self, job: Name, task: str) -> tuple[str, ...]:
+        """What hands a task its results: the parents that have run, or run before it on the same device."""
+        return tuple(
+            parent
+            for parent in self.told.parents(job, task)
+            if self.told.is_done(job, parent) or self.ledger.of_task(job, parent) is not None
+        )
 
     def _order(
         self, job: Name, task: str, device: str, inputs: tuple[str, ...], times: tuple[float, float]
@@ -415,7 +477,3 @@ def _known(**fields: object) -> dict[str, object]:
         for name, value in fields.items()
         if value is not None
     }
-
-
-def _about(order: Order, time: float) -> Event:
-    return Event(CANCELLED, time, order.device, order.job, order.task, order.attempt)

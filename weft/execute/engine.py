@@ -15,6 +15,8 @@ STARTED, FINISHED, FAILED = "started", "finished", "failed"
 LOST, JOINED, VACATED = "lost", "joined", "vacated"
 CANCELLED = "cancelled"
 """The note of a failure that was asked for."""
+LOST_RESULT = "lost result of "
+"""How the note of a failure begins where the result of another task is gone; its name follows, and nothing else."""
 
 
 class Order(NamedTuple):
@@ -39,6 +41,11 @@ class Order(NamedTuple):
     def key(self) -> tuple[Name, str, int]:
         """What tells it apart from all other orders."""
         return self.job, self.task, self.attempt
+
+    @property
+    def task_key(self) -> tuple[Name, str]:
+        """What tells its task apart from all others."""
+        return self.job, self.task
 
 
 class Event(NamedTuple):

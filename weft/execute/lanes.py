@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -20,7 +22,9 @@ from typing import IO, Any, NamedTuple
 
 from weft.execute.engine import Order
 from weft.execute.local_worker import CLOSE, ENDED, Key, Setting
+from weft.execute.sending import File
 from weft.execute.work import kill_group
+from weft.session.messages import Name
 
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
@@ -36,6 +40,32 @@ class Device(NamedTuple):
     name: str
     device_class: str
     slots: int = 1
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """How local workers run tasks."""
+
+    folder: Callable[[Name, str], str] | None = None
+    """Folder of a task of a job, for its logs and its result; None: nothing is kept."""
+    slots: Callable[[Name, str], int] | None = None
+    """Slots a task of a job holds; None: 1."""
+    timeout: Callable[[Name, str], float | None] | float | None = None
+    """Seconds after which a task is stopped and fails; None: never."""
+    restart: bool = True
+    """Whether a worker that has died is started again."""
+    most_bytes: int = 1_000_000_000
+    """Largest result that is sent; a larger one is a failed task."""
+    held_bytes: int = 256_000_000
+    """Bytes of its own results that a worker holds, for later tasks on the same device."""
+    files: tuple[File, ...] = ()
+    """Modules that workers load before they start, from ``check_sendable``."""
+    slowdown: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    """Device -> from which moment on, in the problem's unit of time, its rehearsals take how much longer."""
+
+    def timeout_of(self, order: Order) -> float | None:
+        """Seconds that an order may take."""
+        return self.timeout(order.job, order.task) if callable(self.timeout) else self.timeout
 
 
 class Message(NamedTuple):
@@ -172,6 +202,8 @@ class Lane:
     """Whether the process ends on purpose, to start again."""
     num_deaths: int = 0
     """In a row, without an order that ended in between."""
+    restart_at: float = math.inf
+    """When, by ``time.monotonic()``, a process that is gone is started again."""
     last: float = 0.0
     """Time of its last event."""
 

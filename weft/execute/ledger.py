@@ -1,11 +1,16 @@
-"""Orders that have not ended: which were decided, which are queued ahead, which make a lost result again."""
+"""Orders that have not ended: which were decided, which are queued ahead, which make a lost result again.
+
+A task has one order at a time. One that is wanted elsewhere is withdrawn, and ordered there when the engine has
+said that it will not run; if it runs all the same, its result is taken.
+"""
 
 from __future__ import annotations
 
-from weft.execute.engine import Order
-from weft.session.messages import Name
+from weft.execute.engine import Event, Order
+from weft.session.messages import Name, Start
 
 Key = tuple[Name, str, int]
+TaskKey = tuple[Name, str]
 
 
 class Ledger:
@@ -15,11 +20,27 @@ class Ledger:
         self.orders: dict[Key, Order] = {}
         self.undecided: set[Key] = set()
         """Those queued ahead that no decision has confirmed."""
+        self.withdrawn: set[Key] = set()
+        """Those that the engine was asked to give back."""
+        self.unasked: set[Key] = set()
+        """Those that run though the session expects nothing of them there."""
+        self.elsewhere: dict[TaskKey, Start] = {}
+        """Decisions that wait for an order of the same task to be given back."""
+        self.early: dict[TaskKey, Event] = {}
+        """Ends that the session could not be told yet."""
+        self.decided_only: set[TaskKey] = set()
+        """Tasks that failed when they were queued ahead, and so wait for a decision."""
+        self.missing: set[TaskKey] = set()
+        """Tasks that were done by a former driver, whose results nobody holds."""
         self.again: dict[Key, Order] = {}
         """An order that makes a lost result again -> the order that waits for it."""
         self.started: dict[Key, float] = {}
-        self._attempts: dict[tuple[Name, str], int] = {}
+        self._of_task: dict[TaskKey, Order] = {}
+        self._attempts: dict[TaskKey, int] = {}
+        self._load: dict[str, int] = {}
         self._num_orders = 0
+
+    # -- numbers -----------------------------------------------------------------------------------
 
     def next_numbers(self, job: Name, task: str) -> tuple[int, int]:
         """Attempt and sequence number of a new order."""
@@ -34,10 +55,15 @@ class Ledger:
         """So many orders were given before, in a run that goes on."""
         self._num_orders = max(orders, self._num_orders)
 
+    # -- what becomes of an order --------------------------------------------------------------------
+
     def open(self, order: Order, *, is_decided: bool) -> None:
         """An order was given to the engine."""
         self.orders[order.key] = order
-        self._attempts[order.job, order.task] = order.attempt
+        if order.key not in self.again:
+            self._of_task[order.task_key] = order
+        self._attempts[order.task_key] = order.attempt
+        self._load[order.device] = self.load(order.device) + 1
         if not is_decided:
             self.undecided.add(order.key)
 
@@ -45,21 +71,56 @@ class Ledger:
         """An order runs."""
         self.started[order.key] = time
 
+    def settle(self, order: Order) -> None:
+        """What was queued ahead is now decided, or runs with the session's knowledge."""
+        self.undecided.discard(order.key)
+        self.withdrawn.discard(order.key)
+
+    def withdraw(self, order: Order) -> None:
+        """An order is not wanted there any more."""
+        self.undecided.discard(order.key)
+        self.withdrawn.add(order.key)
+
+    def is_sure(self, order: Order) -> bool:
+        """Whether the session has decided an order and counts on it."""
+        return not any(order.key in some for some in (self.undecided, self.withdrawn, self.unasked))
+
     def close(self, order: Order) -> None:
         """An order has ended."""
-        self.orders.pop(order.key, None)
+        if self.orders.pop(order.key, None) is None:
+            return
         self.started.pop(order.key, None)
+        for some in (self.undecided, self.withdrawn, self.unasked):
+            some.discard(order.key)
+        self._load[order.device] -= 1
+        if self._of_task.get(order.task_key) == order:
+            del self._of_task[order.task_key]
 
-    def disown(self, order: Order) -> None:
-        """Nobody waits for this order any more, whatever becomes of it."""
-        self.close(order)
-        self.undecided.discard(order.key)
-
-    def lose(self, device: str) -> None:
-        """A device is gone, and with it all its orders."""
+    def lose(self, device: str) -> list[Start]:
+        """A device is gone, and with it all its orders; returns decisions that waited for one of them to end."""
+        self.elsewhere = {key: one for key, one in self.elsewhere.items() if one.device != device}
+        freed = []
         for order in [order for order in self.orders.values() if order.device == device]:
-            self.disown(order)
+            self.close(order)
             self.again.pop(order.key, None)
+            if order.task_key in self.elsewhere:
+                freed.append(self.elsewhere.pop(order.task_key))
+        return freed
+
+    def forget_decisions(self) -> None:
+        """The session was made again: it knows what it was told to run, and has decided nothing."""
+        self.undecided |= self.orders.keys() - self.started.keys() - self.again.keys() - self.withdrawn
+        self.elsewhere.clear()
+
+    def move_waiting(self, start: Start) -> bool:
+        """A decision about a task that waits for a result to be made again only says where it goes then."""
+        for key, waiting in self.again.items():
+            if waiting.task_key == (start.job, start.task):
+                self.again[key] = waiting._replace(
+                    device=start.device, start=start.expected_start, end=start.expected_end
+                )
+                return True
+        return False
 
     def again_after(self, key: Key, waiting: Order) -> None:
         """An order that makes a result again has to wait for another result itself."""
@@ -70,20 +131,27 @@ class Ledger:
         if former.key in self.again:
             self.again[order.key] = self.again.pop(former.key)
 
-    def of_task(self, job: Name, task: str) -> list[Order]:
-        """Orders of one task."""
-        attempt = self._attempts.get((job, task), 0)
-        found = [self.orders.get((job, task, k)) for k in range(attempt, 0, -1)]
-        return [order for order in found if order is not None]
+    # -- what there is -------------------------------------------------------------------------------
+
+    def of_task(self, job: Name, task: str) -> Order | None:
+        """The order of a task that has not ended."""
+        return self._of_task.get((job, task))
+
+    def is_taken(self, job: Name, task: str) -> bool:
+        """Whether a task is not to be queued ahead."""
+        is_waiting = any(order.task_key == (job, task) for order in self.again.values())
+        return is_waiting or any(
+            (job, task) in some for some in (self._of_task, self.early, self.decided_only)
+        )
 
     def load(self, device: str) -> int:
         """How many orders a device holds."""
-        return sum(order.device == device for order in self.orders.values())
+        return self._load.get(device, 0)
 
     def decided_rows(self) -> list[tuple[Name, str, str, float, float]]:
         """What was decided and has not ended, as rows of a plan."""
         return [
             (one.job, one.task, one.device, round(one.start, 6), round(one.end, 6))
             for key, one in self.orders.items()
-            if key not in self.undecided and key not in self.again
+            if self.is_sure(one) and key not in self.again
         ]

@@ -7,18 +7,31 @@ and go on as bytes; the driver never unpacks them. What a worker's death takes w
 
 from __future__ import annotations
 
+import math
 import queue
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from weft.errors import InputError
 from weft.execute import local_worker
-from weft.execute.engine import CANCELLED, FAILED, FINISHED, JOINED, LOST, STARTED, Event, Order, WallClock
-from weft.execute.lanes import Device, Lane, Message, Process
+from weft.execute.engine import (
+    CANCELLED,
+    FAILED,
+    FINISHED,
+    JOINED,
+    LOST,
+    LOST_RESULT,
+    STARTED,
+    Event,
+    Order,
+    WallClock,
+)
+from weft.execute.lanes import Device as Device
+from weft.execute.lanes import Lane, Message, Process
+from weft.execute.lanes import LocalSettings as LocalSettings
 from weft.execute.local_worker import Assignment, Ended, Key, Setting
-from weft.execute.sending import File, NotSendable, pack, unpack
+from weft.execute.sending import NotSendable, pack, unpack
 from weft.execute.work import GRACE, Place, Workload, timed_out
 from weft.session.messages import Name
 
@@ -28,33 +41,13 @@ if TYPE_CHECKING:
 _LONGEST_WAIT = 1.0
 _LONGEST_START = 60.0
 _MOST_DEATHS = 3
-"""A worker that dies so often in a row, with nothing done in between, is not started again."""
+"""A worker that dies more often in a row, with nothing done in between, is started again after a while only."""
+_LONGEST_PAUSE = 30.0
 
 
-@dataclass(frozen=True)
-class LocalSettings:
-    """How local workers run tasks."""
-
-    folder: Callable[[Name, str], str] | None = None
-    """Folder of a task of a job, for its logs and its result; None: nothing is kept."""
-    slots: Callable[[Name, str], int] | None = None
-    """Slots a task of a job holds; None: 1."""
-    timeout: Callable[[Name, str], float | None] | float | None = None
-    """Seconds after which a task is stopped and fails; None: never."""
-    restart: bool = True
-    """Whether a worker that has died is started again."""
-    most_bytes: int = 1_000_000_000
-    """Largest result that is sent; a larger one is a failed task."""
-    held_bytes: int = 256_000_000
-    """Bytes of its own results that a worker holds, for later tasks on the same device."""
-    files: tuple[File, ...] = ()
-    """Modules that workers load before they start, from ``check_sendable``."""
-    slowdown: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    """Device -> from which moment on, in the problem's unit of time, its rehearsals take how much longer."""
-
-    def timeout_of(self, order: Order) -> float | None:
-        """Seconds that an order may take."""
-        return self.timeout(order.job, order.task) if callable(self.timeout) else self.timeout
+def _pause(num_deaths: int) -> float:
+    """Seconds before a worker is started again."""
+    return min(2.0 ** (num_deaths - _MOST_DEATHS), _LONGEST_PAUSE) if num_deaths > _MOST_DEATHS else 0.0
 
 
 def devices_of(cluster: Cluster) -> list[Device]:
@@ -201,6 +194,7 @@ class LocalEngine:
     def _spawn(self, lane: Lane) -> None:
         settings = self._settings
         setting = Setting(lane.device.slots, settings.files, settings.most_bytes, settings.held_bytes)
+        lane.restart_at = math.inf
         lane.process = Process(lane, setting, self._inbox)
 
     def _wait_until_ready(self) -> None:
@@ -234,8 +228,8 @@ class LocalEngine:
         if kind == local_worker.READY:
             self._ready(lane)
         elif kind == local_worker.BROKEN:
-            lane.num_deaths = _MOST_DEATHS
             self._gone(lane, content[0])
+            lane.restart_at = math.inf  # it would not load its files the next time either
         elif kind == local_worker.STARTED:
             self._started(lane, *content)
         elif kind == local_worker.SPAWNED:
@@ -267,8 +261,8 @@ class LocalEngine:
             if not lane.is_lost:
                 self._tell(lane, LOST, note=why or note)
             lane.is_lost = True
-        if was_asked or (self._settings.restart and lane.num_deaths <= _MOST_DEATHS):
-            self._spawn(lane)
+        if was_asked or self._settings.restart:
+            lane.restart_at = time.monotonic() + _pause(lane.num_deaths)
 
     def _watch(self) -> None:
         """Stop orders that take too long, and workers that do not stop them."""
@@ -276,6 +270,8 @@ class LocalEngine:
         for lane in self._lanes.values():
             if lane.process is not None:
                 lane.process.watch()
+            elif lane.restart_at <= now:
+                self._spawn(lane)
             for key in [key for key, moment in lane.deadlines.items() if moment <= now]:
                 del lane.deadlines[key]
                 limit = self._settings.timeout_of(lane.orders[key])
@@ -316,7 +312,7 @@ class LocalEngine:
             if key in self._results and key not in lane.held:
                 sent.append(task)
             elif key not in self._results and key not in before:
-                raise NotSendable(f"the result of {task!r} is not there")
+                raise NotSendable(f"{LOST_RESULT}{task}")
         settings, device = self._settings, lane.device
         place = Place(
             str(order.job),

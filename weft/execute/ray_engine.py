@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.errors import InputError
 from weft.execute.engine import CANCELLED, FAILED, FINISHED, JOINED, LOST, STARTED, Event, Order, WallClock
+from weft.execute.engine import LOST_RESULT as LOST_RESULT
 from weft.execute.ray_calls import is_of, offset_of, open_lane, said, written
 from weft.execute.ray_connect import Connection as Connection
 from weft.execute.ray_connect import RayNode as RayNode
@@ -32,7 +33,6 @@ from weft.execute.ray_orders import (
     node_of,
 )
 from weft.execute.ray_orders import RayDevice as RayDevice
-from weft.execute.ray_results import LOST_RESULT as LOST_RESULT
 from weft.execute.ray_results import Results
 from weft.execute.work import Call, Place, Workload, note_of, timed_out
 from weft.session.messages import Name

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.errors import WeftError
-from weft.execute.engine import Order
+from weft.execute.engine import LOST_RESULT, Order
 from weft.execute.keeping import NotKept, kept
 from weft.execute.ray_calls import said
 from weft.execute.ray_orders import ENDED, Entry
 from weft.session.messages import Name
 
-LOST_RESULT = "lost result of "
 """How the note of an order begins whose input is gone; the task follows."""
 
 

@@ -81,6 +81,7 @@ def go_on(drive: Drive, past: Past, feed: Feed) -> None:
     for (job, task), attempts in past.attempts.items():
         drive.ledger.count_attempts(job, task, attempts)
     drive.ledger.count_orders(past.sequence)
+    drive.ledger.missing |= past.reported
     drive.history.add(
         "resumed", past.elapsed, driver=past.drivers + 1, lost=[list(key) for key in past.running]
     )

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import weft
 from weft.errors import InputError
 from weft.execute.backends import Backend
@@ -27,7 +29,8 @@ from weft.io.histories import SCHEMA, History, Row, read_history
 from weft.io.profiles import Profile
 from weft.io.schedules import write_schedule
 from weft.model.cluster import Cluster
-from weft.model.problem import Problem
+from weft.model.problem import Problem, realise
+from weft.session.messages import Name
 
 Listen = Callable[[Drive], None]
 
@@ -149,7 +152,23 @@ def _drive(
         ahead=manner.ahead,
         watcher=watcher,
         listen=listen or (lambda drive: None),
+        outcome=outcomes_of(task.problem, manner.wanted.seed),
     )
+
+
+def outcomes_of(problem: Problem, seed: int) -> Callable[[Name, str], tuple[str, ...] | None]:
+    """What the branches of tasks lead to, as a seed draws it from their probabilities."""
+    if not any(job.graph.is_conditional for job in problem.jobs):
+        return lambda job, task: None
+    drawn = realise(problem.replaced(noise=0.0), seed)
+    found: dict[tuple[Name, str], tuple[str, ...]] = {}
+    for j, job in enumerate(problem.jobs):
+        graph = job.graph
+        for e in np.flatnonzero(graph.branch >= 0).tolist():
+            key = (job.name, graph.names[int(graph.sources[e])])
+            way = (graph.names[int(graph.targets[e])],) if drawn.taken[j][e] else ()
+            found[key] = (*found.get(key, ()), *way)
+    return lambda job, task: found.get((job, task))
 
 
 def _begin(

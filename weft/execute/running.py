@@ -18,6 +18,7 @@ from weft.execute.resume import read_past
 from weft.execute.run import Manner, Run, Task, carry_out
 from weft.execute.scheduling import Wanted
 from weft.execute.sources import REHEARSAL, Doing, Source, again, put_on, source_of, what_tasks_do
+from weft.execute.workloads import is_flow_file
 from weft.io.files import read_cluster
 from weft.io.histories import read_history
 from weft.io.profiled import with_profile
@@ -287,11 +288,27 @@ def _resumed(request: Request, folder: RunFolder) -> Request:
     asked = folder.read_asked()
     stored = {key: asked[key] for key in Request.__dataclass_fields__ if key in asked}
     former = Request(**stored)
+    _refuse_unnamed(request, former, folder)
     for name in ("graph", "jobs"):
         now, before = getattr(request, name), getattr(former, name)
         if now is not None and now != before:
             raise InputError(f"the run in {folder.path} is of {before!r}, not of {now!r}", field=name)
     return former
+
+
+def _refuse_unnamed(request: Request, former: Request, folder: RunFolder) -> None:
+    """Code runs only where a person names it, so a folder alone is not enough to go on with it."""
+    graph = former.graph if former.graph is not None and is_flow_file(former.graph) else None
+    for option, name in (("GRAPH", graph), ("--functions", former.functions)):
+        now = request.graph if option == "GRAPH" else request.functions
+        if name is not None and now != name:
+            raise InputError(
+                f"the run calls functions of {name}: name the file again to go on with it", field=option
+            )
+    if former.allow_commands and not request.allow_commands:
+        raise InputError(
+            f"the run in {folder.path} runs commands: --allow-commands lets it go on", field="allow_commands"
+        )
 
 
 def _continued(request: Request, objects: Objects, folder: RunFolder, notice: Notice) -> tuple[Task, Backend]:

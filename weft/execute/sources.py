@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import catalog
-from weft.errors import InputError
+from weft.errors import InputError, UnsupportedError
 from weft.execute.commands import (
     MOST_REHEARSED_BYTES,
     REHEARSED_SECONDS,
@@ -115,6 +115,12 @@ def put_on(source: Source, cluster: Cluster, doing: Doing) -> Task:
     """The jobs on these machines, with what their tasks do."""
     kind = what_tasks_do(source, doing)
     jobs = source.jobs
+    for job in jobs:
+        if kind != REHEARSAL and job.graph.is_conditional:
+            raise UnsupportedError(
+                f"job {job.name!r} branches, and {kind} cannot say which way: only rehearsals draw it",
+                file=source.file or None,
+            )
     if source.flow is not None:
         jobs = (replace(jobs[0], graph=source.flow.graph_on(cluster)),)
     problem = Problem(jobs, cluster, Objective(copies=False), name=source.label)

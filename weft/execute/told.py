@@ -20,6 +20,7 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.session import Session
 from weft.session.messages import Decision, End, Name
+from weft.session.names import descendants
 
 Tell = Callable[[Session], object]
 
@@ -87,10 +88,6 @@ class Told:
         graph = self.open_jobs[job]
         return [graph.names[k] for k in graph.predecessors(graph.index[task]).tolist()]
 
-    def inputs(self, job: Name, task: str) -> tuple[str, ...]:
-        """Tasks that hand a task their results: its parents that have run."""
-        return tuple(self.parents(job, task))
-
     def is_done(self, job: Name, task: str) -> bool:
         """Whether a task is reported."""
         return task in self.done.get(job, ())
@@ -130,11 +127,15 @@ class Told:
             eligible=eligible,
         )
 
-    def started(self, order: Order, event: Event) -> None:
-        """What was decided runs."""
+    def started(self, order: Order, event: Event) -> bool:
+        """What was decided runs; returns whether the session agrees."""
         device, time = self.number(event.device), event.time
-        self.session.started(order.job, order.task, device, time, branch=event.branch)
+        try:
+            self.session.started(order.job, order.task, device, time, branch=event.branch)
+        except InputError:
+            return False
         self._write(order.job, lambda session: session.adopted(order.job, order.task, device, time))
+        return True
 
     def adopted(self, order: Order, time: float) -> bool:
         """What was queued ahead runs; returns whether the session agrees."""
@@ -211,9 +212,8 @@ class Told:
     def note_end(self, end: End, history: History) -> None:
         """A job is over: write down what became of it and forget the rest."""
         graph, done = self.open_jobs.pop(end.job), self.done.pop(end.job)
-        because = end.failed[0] if end.failed else ""
         for task in end.dropped:
-            history.add("dropped", end.time, job=end.job, task=task, because=because)
+            history.add("dropped", end.time, job=end.job, task=task, because=_cause(graph, task, end.failed))
         for task in graph.names:
             if end.outcome == "done" and task not in done:
                 history.add("skipped", end.time, job=end.job, task=task)
@@ -235,6 +235,14 @@ class Told:
         for entry in self._journal:
             entry.tell(session)
         return session
+
+
+def _cause(graph: TaskGraph, task: str, failed: tuple[str, ...]) -> str:
+    """The first task that failed for good and that a task needs."""
+    for name in failed:
+        if graph.index[task] in descendants(graph, graph.index[name]):
+            return name
+    return failed[0] if failed else ""
 
 
 def _fail(session: Session, order: Order, device: int, time: float) -> None:

@@ -28,8 +28,13 @@ class SpeedWatch:
     """Tasks of a device that count, latest first."""
     least_time: float = 0.05
     """Seconds below which an expected run time says nothing."""
+    pause: float = 1.0
+    """Seconds for which a device is left alone after its speed was changed."""
+    most: float = 100.0
+    """No device is taken to be slower by more."""
     seconds_per_unit: float = 1.0
     _seen: int = 0
+    _quiet_until: dict[str, float] = field(default_factory=dict)
     _ratios: dict[str, list[tuple[str, float]]] = field(default_factory=lambda: defaultdict(list))
     _of_kind: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -50,8 +55,11 @@ class SpeedWatch:
         factors = list(told.factors)
         for device, number in told.devices.items():
             found = usual[device]
-            if found is not None and self._is_off(found / common, factors[number]):
-                factors[number] = float(f"{found / common:.3g}")
+            if found is None or drive.now < self._quiet_until.get(device, 0.0):
+                continue
+            if self._is_off(found / common, factors[number]):
+                factors[number] = float(f"{min(found / common, self.most):.3g}")
+                self._quiet_until[device] = drive.now + self.pause / self.seconds_per_unit
                 drive.history.add("speed", drive.now, device=device, factor=factors[number])
         if factors == told.factors:
             return None

@@ -343,7 +343,7 @@ def _rehearse(work: Rehearsal, place: Place, control: Control) -> bytes:
 def rehearsed(size: int) -> bytes:
     """The result of a rehearsal: this many bytes that do not compress."""
     whole, rest = divmod(size, len(_random_block()))
-    return _random_block() * whole + _random_block()[:rest]
+    return b"".join([*[_random_block()] * whole, _random_block()[:rest]])
 
 
 @cache

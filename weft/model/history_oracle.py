@@ -31,7 +31,7 @@ RULES = (
     "incomplete",  # the history ends with the run: closed is its last row
     "schema",  # rows are what they should be, the first one describes the run, and no other does
     "closed",  # nothing follows the end but a new driver
-    "time",  # times never go back
+    "time",  # times never go back: those that workers told, and those of the driver's own rows
     "job",  # jobs arrive once, their tasks are known, and nothing is begun for a job that has ended
     "device",  # devices are known, join only when lost, and are lost only when there
     "order",  # what starts was submitted, there; what ends was started; each order ends once
@@ -52,6 +52,22 @@ RULES = (
 """Names of the rules."""
 _CAUSES = {"lost": "lost", "joined": "joined", "speeds": "speed", "resumed": "resumed"}
 """Reason of a plan -> the event that must have been."""
+_TOLD = (
+    "started",
+    "finished",
+    "failed",
+    "reported",
+    "stray",
+    "lost",
+    "joined",
+    "dropped",
+    "skipped",
+    "ended",
+)
+"""Events with the time at which they happened: a driver may hear of them later than of what it has done since."""
+_BOUNDS = ("closed", "resumed")
+"""Events that come after all before."""
+_BOTH = (False, True)
 
 
 def check_history(rows: Sequence[Row], deadline: float = 10.0) -> tuple[Violation, ...]:
@@ -94,8 +110,12 @@ class _Reader(Reading):
 
     def _take(self, row: Row) -> None:
         event, time = row["event"], float(row["time"])
-        if time < self.time:
-            self.say("time", f"{event} at {time:g} after a row at {self.time:g}")
+        clocks = _BOTH if event in _BOUNDS else (event in _TOLD,)
+        latest = max(self.clocks[clock] for clock in clocks)
+        if time < latest:
+            self.say("time", f"{event} at {time:g} after a row at {latest:g}")
+        for clock in clocks:
+            self.clocks[clock] = max(self.clocks[clock], time)
         if self.is_closed and event != "resumed":
             self.say("closed", f"{event} after the end")
         self.time = max(self.time, time)
@@ -168,10 +188,10 @@ class _Reader(Reading):
                     "precedence", f"submitted before {parent.name} was reported or given there", task, device
                 )
         self.drop_order(task.order, CANCELLED)
-        start: Any = row.get("start")
-        since = max(self.time, start) if is_number(start) else self.time
+        data_at: Any = row.get("data_at")
+        since = max(self.time, data_at) if is_number(data_at) else self.time
         batch = row.get("batch") or None
-        task.order = Order(task, row["attempt"], device, since, batch)
+        task.order = Order(task, row["attempt"], device, since, batch, float(row["time"]))
         device.waiting[task.order] = None
         device.sequence = row["sequence"]
         self.settle(task, *(task.children if task.is_reported else ()))
@@ -199,6 +219,8 @@ class _Reader(Reading):
         if order is None:
             return
         task, device = order.task, order.device
+        if float(row["time"]) < order.submitted:
+            self.say("time", f"starts at {row['time']:g}, submitted at {order.submitted:g}", task, device)
         if device.is_up is False:
             self.say("lost", "starts on a lost device", task, device)
         lacking = task.lacking
@@ -317,7 +339,7 @@ class _Reader(Reading):
             if key not in opened:
                 self.say("resumed", f"attempt {key[2]} was not under way", f"{key[0]}/{key[1]}")
         for key, order in opened.items():
-            if order.state == RUNNING and key not in named:
+            if order.state == RUNNING and key not in named and not order.task.is_reported:
                 self.say("resumed", f"attempt {order.attempt} was running, but is not named", order.task)
         self.losses += 1
         for device in self.devices.values():

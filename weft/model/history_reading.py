@@ -38,6 +38,8 @@ class Reading:
         self.jobs: dict[Name, Job] = {}
         self.is_all_or_nothing = run.get("on_failure") == "job"
         self.place, self.time = 0, 0.0
+        self.clocks = dict.fromkeys((False, True), float(run["time"]))
+        """The latest time of the driver's own rows, and of those that workers told."""
         self.is_closed = False
         self.driver, self.losses = 0, 0
         self.seen: dict[str, int] = {}

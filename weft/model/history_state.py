@@ -43,8 +43,9 @@ class Order:
     attempt: int
     device: Device
     since: float
-    """When it was submitted, or is expected to start if that is later."""
+    """When it was submitted, or when its data is expected to be there if that is later."""
     batch: int | None
+    submitted: float
     state: str = WAITING
 
     @property

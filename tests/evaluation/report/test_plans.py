@@ -6,7 +6,8 @@ import pytest
 from report_examples import example_config, example_frame, example_row
 
 from weft.errors import InputError
-from weft.evaluation.report.plans import check_instance, find_instance
+from weft.evaluation.report.blocks import Text
+from weft.evaluation.report.plans import check_instance, find_instance, lost
 from weft.evaluation.sweep.answers import evaluation_of
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
@@ -30,3 +31,15 @@ def test_instance_need_be_in_one_of_several_sweeps():
     check_instance(frames, "jobs=9")
     with pytest.raises(InputError, match="expected an instance of the sweep such as 'p_c=0 test/0'"):
         check_instance(frames, "jobs=7")
+
+
+def test_reason_why_losses_are_not_drawn_is_given_once(monkeypatch: pytest.MonkeyPatch):
+    def draw(*given: object, **named: object) -> None:
+        raise InputError("this sweep cannot be played again")
+
+    monkeypatch.setattr("weft.evaluation.report.plans.draw", draw)
+    frame = example_frame(lambda name, p, seed: (2.0 if name == "ppo" else 1.0) + seed)
+    section = lost(frame, "ppo", lambda text: None)
+    assert section is not None
+    reasons = [block for block in section.blocks if isinstance(block, Text)]
+    assert [block.lines for block in reasons] == [("Not drawn: this sweep cannot be played again.",)]

@@ -100,6 +100,12 @@ def test_run_of_an_older_version_is_compared_with_its_recipe(tmp_path: Path, p_c
     assert run.is_changed == bool(words)
 
 
+def test_train_command_of_a_recipe_of_ones_own_names_a_file(tmp_path: Path):
+    write_run(tmp_path / "run", [{"samples": 1}], "mine")
+    run = read_run(tmp_path / "run")
+    assert train_command(run).startswith("weft train mine.toml --seed ")
+
+
 def test_train_command_names_the_weights_it_began_with(tmp_path: Path):
     run = changed_run(tmp_path / "run", "conditional-quick", {}, start="runs/other@best")
     assert " --from runs/other@best " in train_command(run)

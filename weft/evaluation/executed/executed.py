@@ -16,6 +16,7 @@ from weft.evaluation.executed.expectations import Expectations
 from weft.evaluation.executed.records import (
     CANCELLED,
     DATA,
+    DISPATCH,
     FAILED,
     FINISHED,
     LOST,
@@ -142,7 +143,10 @@ class Executed:
 
     @property
     def why(self) -> dict[str, float]:
-        """Where the difference to the plan comes from, along the chain; adds up to it. Empty without a plan."""
+        """Where the difference to the plan comes from, along the chain; adds up to it. Empty without a plan.
+
+        Of dispatch gaps, what plans allow for them as overhead does not count.
+        """
         if self.planned_makespan is None:
             return {}
         good = [link for link in self.chain if link.attempt.outcome == FINISHED]
@@ -153,6 +157,8 @@ class Executed:
             ),
         }
         parts |= {cause: time for cause, time in self.chain_waits.items() if cause != DATA}
+        planned = sum(link.overhead for link in self.chain)
+        parts |= {DISPATCH: parts.get(DISPATCH, 0.0) - planned} if planned else {}
         rest = self.makespan - self.planned_makespan - sum(parts.values())
         return {**parts, "transfers, and another place or order of tasks": rest}
 
@@ -292,7 +298,10 @@ def _worker(waiting: Waiting, tasks: tuple[TaskRun, ...], device: str) -> Worker
     ran = [one for one in waiting.ran if one.device == device]
     busy, wasted = waiting.busy(device)
     placed = [
-        (task.planned.length, known.num_slots((task.job, task.task)))
+        (
+            max(task.planned.length - known.overhead(device), 0.0),
+            known.num_slots((task.job, task.task)),
+        )
         for task in tasks
         if task.planned is not None and task.planned.device == device
     ]

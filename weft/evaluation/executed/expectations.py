@@ -65,8 +65,19 @@ class Expectations:
         graph = self._graph(key[0])
         return int(graph.slots[graph.index[key[1]]]) if key[1] in graph.index else 1
 
+    def overhead(self, device: str) -> float:
+        """What plans allow on a device for every task besides its run time."""
+        if self.problem is None or device not in self.problem.cluster.device_index:
+            return 0.0
+        c = int(self.problem.cluster.device_class[self.problem.cluster.device_index[device]])
+        return float(self.problem.cluster.overheads_in(self.problem.time_unit)[c])
+
     def run_time(self, key: Key, device: str) -> float | None:
-        """Run time that was expected of a task on a device: that of the first plan, if it is of the same class."""
+        """Run time that was expected of a task on a device, without overhead: by the first plan, if of the same class."""
+        whole = self._whole_time(key, device)
+        return None if whole is None else max(whole - self.overhead(device), 0.0)
+
+    def _whole_time(self, key: Key, device: str) -> float | None:
         planned: Placed | None = self.story.planned.get(key)
         own = self.device_class.get(device)
         if planned is not None and self.device_class.get(planned.device) == own:

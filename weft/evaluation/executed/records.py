@@ -163,6 +163,8 @@ class Link:
     """Time between that end and its start by cause."""
     expected: float | None
     """Its run time as it was expected on its device."""
+    overhead: float = 0.0
+    """What plans allow there besides."""
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,8 @@ class Waiting:
             low = story.begin if before is None else before.ended or 0.0
             start = one.started or 0.0
             waits = self.causes(one, low, start) if low < start else {}
-            links.append(Link(one, held_by, before, waits, self.known.run_time(one.key, one.device)))
+            expected = self.known.run_time(one.key, one.device), self.known.overhead(one.device)
+            links.append(Link(one, held_by, before, waits, *expected))
             one = before
         return tuple(reversed(links))
 

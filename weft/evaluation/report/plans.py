@@ -131,5 +131,6 @@ def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
     if swept.asked is not None:
         for loss in beaten[:MOST_DRAWN]:
             notice(f"drawing {swept.title}: {_where(loss.cell, loss.sample)}")
-            blocks += _drawn(swept, loss.cell, loss.sample, (chosen, loss.rival), "loss")
+            drawn = _drawn(swept, loss.cell, loss.sample, (chosen, loss.rival), "loss")
+            blocks += [block for block in drawn if block not in blocks]  # a reason is given once
     return Section(title, tuple(blocks))

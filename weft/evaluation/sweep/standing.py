@@ -153,6 +153,8 @@ def what_it_costs(found: Evaluation, winner: str) -> str:
     if not metrics or len(found.ranked) < 2:
         return ""
     paid = prices(found, winner)
+    if not paid and len(found.units) < 2:
+        return ""
     if not paid:
         figures = " and ".join(f"the {one.words}" for one in metrics)
         return f"in {figures} nobody is ahead of {name} for certain."
