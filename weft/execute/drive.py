@@ -87,6 +87,8 @@ class Drive:
     """What the branches of a task lead to, where the engine does not say; None: it has none."""
     planned_end: float | None = None
     """When the first plan was to end."""
+    _plans_made: tuple[int, int] = (1, 0)
+    """Sessions and plans, as of the last look at what is reserved."""
     _reasons: list[str] = field(default_factory=list)
     """Why plans may have changed since the last decision."""
 
@@ -100,7 +102,7 @@ class Drive:
         self.engine.start()
         moments: Moments = LiveMoments() if self.engine.is_live else VirtualMoments()
         while moments.advance(self):
-            self._decide()
+            self.decide()
             self.listen(self)
 
     def expected_end(self) -> float | None:
@@ -151,7 +153,6 @@ class Drive:
 
     def _happen(self, event: Event) -> str:
         """Tell one event; returns why plans may have changed, if they may."""
-        event = event._replace(time=max(event.time, self.told.session.now))
         if event.kind == FINISHED and event.branch is None:
             event = event._replace(branch=self.outcome(event.job, event.task))
         if event.kind in (LOST, JOINED):
@@ -161,7 +162,7 @@ class Drive:
             self._start(event, order)
             return ""
         if event.kind == VACATED:
-            self.told.session.vacated(event.job, event.task, self.told.number(event.device), event.time)
+            self.told.vacated(event)
             return ""
         if order is None:
             self._note(event, STRAY, note=event.note or event.kind)
@@ -287,7 +288,8 @@ class Drive:
 
     # -- decisions ---------------------------------------------------------------------------------
 
-    def _decide(self) -> None:
+    def decide(self) -> None:
+        """Ask the session, and order what it says."""
         reason, self._reasons = next(iter(self._reasons), "late"), []
         decision: Decision = self.told.decide(self.now)
         self._log_shadow()
@@ -358,8 +360,11 @@ class Drive:
 
     def _queue_ahead(self) -> None:
         """Give devices the next tasks that are reserved for them, and take back what no longer is."""
+        session = self.told.session
+        if not session.num_plans and not self.ledger.undecided:
+            return
         reserved: dict[str, list[tuple[Name, str, float, float]]] = defaultdict(list)
-        for one in self.told.session.reservations():
+        for one in session.reservations(most=self._most_reserved):
             reserved[self.told.name(one.device)].append(
                 (one.job, one.task, one.expected_start, one.expected_end)
             )
@@ -370,6 +375,11 @@ class Drive:
         if self.ahead > 0:
             for device, rows in reserved.items():
                 self._fill(device, rows)
+
+    @property
+    def _most_reserved(self) -> int:
+        """Of what is reserved for a device, so much can be of interest now: as much as it can hold, twice."""
+        return 2 * (int(self.told.cluster.slots.max()) + self.ahead)
 
     def _room(self, device: str) -> int:
         return self.told.slots(device) + self.ahead
@@ -390,14 +400,21 @@ class Drive:
             self._submit(self._order(job, task, device, inputs, (start, end)), is_ahead=True)
 
     def _may_follow(self, job: Name, task: str, device: str) -> bool:
-        """Whether what a task needs is done, or will be before it on the same device."""
+        """Whether what a task needs is done, or will be: before it on the same device, or where it runs now."""
         for parent in self.told.parents(job, task):
             if self.told.is_done(job, parent):
                 continue
             before = self.ledger.of_task(job, parent)
-            if before is None or before.device != device or self.told.slots(device) > 1:
+            if before is None or self.told.slots(device) > 1:
+                return False
+            if before.device != device and not self._may_wait_for(before):
                 return False
         return True
+
+    def _may_wait_for(self, order: Order) -> bool:
+        """Whether an order of another device can be waited for at the device: it runs, and nobody wants it back."""
+        is_running = order.key in self.ledger.started and self.ledger.is_sure(order)
+        return self.engine.waits_for_inputs and is_running
 
     def _inputs(self, job: Name, task: str) -> tuple[str, ...]:
         """What hands a task its results: the parents that have run, or run before it on the same device."""
@@ -442,9 +459,14 @@ class Drive:
 
     def _write_plan(self, reason: str) -> None:
         """Write down what is reserved wherever devices or orders have changed."""
+        made = (self.told.num_sessions, self.told.session.num_plans)
+        if made == self._plans_made:
+            return
+        self._plans_made = made
         rows = self.told.session.reservations()
         plan = tuple((one.job, one.task, self.told.name(one.device)) for one in rows)
-        left = tuple(one for one in self.plan if one in set(plan))
+        known = set(plan)
+        left = tuple(one for one in self.plan if one in known)
         if plan == left:
             self.plan = plan
             return
