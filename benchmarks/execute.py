@@ -21,10 +21,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--part", action="append", choices=PARTS, help="all unless given; may be repeated")
     parser.add_argument("--rows", help="file of measurements to go on with, JSON lines")
     parser.add_argument("--runs", type=int, default=10, help="runs of everything")
-    parser.add_argument("--median", type=float, default=0.6, help="median cost of a task at speed 1, in seconds")
+    parser.add_argument(
+        "--median", type=float, default=0.6, help="median cost of a task at speed 1, in seconds"
+    )
     parser.add_argument("--model", action="append", choices=("related", "affinity"), help="both unless given")
-    parser.add_argument("--on", action="append", choices=("dask", "ray"), help="engines of fidelity; both unless given")
-    parser.add_argument("--gap", choices=("session", "probe"), default="session", help="where plans know gaps from")
+    parser.add_argument(
+        "--on", action="append", choices=("dask", "ray"), help="engines of fidelity; both unless given"
+    )
+    parser.add_argument(
+        "--gap", choices=("session", "probe"), default="session", help="where plans know gaps from"
+    )
     parser.add_argument("--load", type=float, default=0.8, help="share of the capacity that streams ask for")
     parser.add_argument("--quick", action="store_true", help="two runs of short tasks")
     options = parser.parse_args(arguments)

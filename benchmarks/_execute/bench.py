@@ -32,7 +32,9 @@ class Bench:
         """Graphs of 60 tasks."""
         return Shape(median=self.median)
 
-    def judge(self, what: str, value: float, target: float, *, is_least: bool = True, unit: str = "x") -> None:
+    def judge(
+        self, what: str, value: float, target: float, *, is_least: bool = True, unit: str = "x"
+    ) -> None:
         """Print a figure beside its target."""
         is_reached = value >= target if is_least else value <= target
         sign = ">=" if is_least else "<="

@@ -21,7 +21,9 @@ def measure(bench: Bench) -> None:
     for on in bench.on:
         for model in bench.models:
             keys = [_key(bench, on, model, run) for run in range(bench.runs)]
-            print(f"fidelity, {on}, {model}: HEFT's plan in strict order; gaps from the {bench.gap}", flush=True)
+            print(
+                f"fidelity, {on}, {model}: HEFT's plan in strict order; gaps from the {bench.gap}", flush=True
+            )
             if not all(map(bench.rows.has, keys)):
                 with workers_on(on, model) as started:
                     _runs(bench, started.measured(), keys)
@@ -29,7 +31,14 @@ def measure(bench: Bench) -> None:
 
 
 def _key(bench: Bench, on: str, model: str, run: int) -> Row:
-    return {"part": "fidelity", "on": on, "model": model, "median": bench.median, "gap": bench.gap, "run": run}
+    return {
+        "part": "fidelity",
+        "on": on,
+        "model": model,
+        "median": bench.median,
+        "gap": bench.gap,
+        "run": run,
+    }
 
 
 def _runs(bench: Bench, workers: Workers, keys: list[Row]) -> None:

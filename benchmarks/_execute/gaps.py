@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
@@ -44,12 +45,16 @@ def gaps_of(rows: Sequence[Any], problem: Problem, bandwidth: float) -> Gaps:
     graph = problem.jobs[0].graph
     size = {
         (graph.names[a], graph.names[b]): data
-        for a, b, data in zip(graph.sources.tolist(), graph.targets.tolist(), graph.data.tolist(), strict=True)
+        for a, b, data in zip(
+            graph.sources.tolist(), graph.targets.tolist(), graph.data.tolist(), strict=True
+        )
     }
     here, there = [], []
     for device in {one.device for one in ran.values()}:
-        lane = sorted((one for one in ran.values() if one.device == device), key=lambda one: one.started or 0.0)
-        for before, one in zip(lane, lane[1:], strict=False):
+        lane = sorted(
+            (one for one in ran.values() if one.device == device), key=lambda one: one.started or 0.0
+        )
+        for before, one in pairwise(lane):
             near = max([before.ended or 0.0, *(_ends(one, parents, ran, is_here=True))])
             far = [
                 (ran[p].ended or 0.0) + size[p, one.task] / bandwidth

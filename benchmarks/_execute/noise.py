@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from statistics import median
 
 from benchmarks._execute.bench import Bench, compare
@@ -36,15 +37,20 @@ def measure(bench: Bench) -> None:
 def _measure(bench: Bench, model: str, trouble: str) -> None:
     said = "run times off by up to 30 %" if trouble == NOISE else "the busiest worker turns 4x slower"
     print(f"noise, {model}: {said}; seconds until the last task ended", flush=True)
-    keys = [(run, way, _key(bench, model, trouble, run, way)) for run, way in turns(tuple(MANNERS), bench.runs)]
+    keys = [
+        (run, way, _key(bench, model, trouble, run, way)) for run, way in turns(tuple(MANNERS), bench.runs)
+    ]
     if not all(bench.rows.has(key) for *_, key in keys):
         with workers_on("dask", model) as started:
             workers = started.measured()
             for way in MANNERS:
                 _once(workers, Shape(tasks=9, median=0.05), (0, way, trouble))
             for run, way, key in keys:
-                bench.rows.of(key, lambda run=run, way=way: _once(workers, bench.shape, (run, way, trouble)))
-    rows = {way: [bench.rows.of(_key(bench, model, trouble, k, way), dict) for k in range(bench.runs)] for way in MANNERS}
+                bench.rows.of(key, partial(_once, workers, bench.shape, (run, way, trouble)))
+    rows = {
+        way: [bench.rows.of(_key(bench, model, trouble, k, way), dict) for k in range(bench.runs)]
+        for way in MANNERS
+    }
     seconds = {way: [row["actual"] for row in rows[way]] for way in MANNERS}
     ratios = {
         way: median(compare(f"{model}, {trouble}: {STATIC} / {way}", seconds[STATIC], seconds[way]))
@@ -58,7 +64,14 @@ def _measure(bench: Bench, model: str, trouble: str) -> None:
 
 
 def _key(bench: Bench, model: str, trouble: str, run: int, way: str) -> Row:
-    return {"part": "noise", "trouble": trouble, "model": model, "median": bench.median, "run": run, "way": way}
+    return {
+        "part": "noise",
+        "trouble": trouble,
+        "model": model,
+        "median": bench.median,
+        "run": run,
+        "way": way,
+    }
 
 
 def _once(workers: Workers, shape: Shape, what: tuple[int, str, str]) -> Row:

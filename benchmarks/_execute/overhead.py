@@ -66,7 +66,9 @@ class Noops:
 def measure(bench: Bench) -> None:
     """All runs, then the figures per task."""
     tasks = QUICK_TASKS if bench.is_quick else TASKS
-    print(f"overhead, {tasks} tasks that do nothing: CPU time per task, and per event of decisions", flush=True)
+    print(
+        f"overhead, {tasks} tasks that do nothing: CPU time per task, and per event of decisions", flush=True
+    )
     keys = [(run, way, _key(tasks, run, way)) for run, way in turns(WAYS, bench.runs)]
     if not all(bench.rows.has(key) for *_, key in keys):
         with workers_on("dask", "related") as workers:
@@ -76,7 +78,9 @@ def measure(bench: Bench) -> None:
             idle = _idle()
             for run, way, key in keys:
                 mark = f"{'abcd'[WAYS.index(way)]}{run}"
-                bench.rows.of(key, lambda way=way, mark=mark: _per_task(_once(workers, graph, mark, way), tasks, idle))
+                bench.rows.of(
+                    key, lambda way=way, mark=mark: _per_task(_once(workers, graph, mark, way), tasks, idle)
+                )
     _conclude(bench, tasks)
 
 
@@ -129,7 +133,7 @@ def _timed() -> Iterator[dict[str, float]]:
     """CPU seconds of this thread in what a session is told and asked, and in all the driver does besides waiting."""
     found = {"told": 0.0, "all": 0.0}
     former = {name: getattr(Told, name) for name in TOLD}
-    decide, happen = Drive._decide, Drive.happen
+    decide, happen = Drive.decide, Drive.happen
 
     def counted(function: Callable[..., Any], where: str) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
@@ -144,12 +148,12 @@ def _timed() -> Iterator[dict[str, float]]:
     try:
         for name in TOLD:
             setattr(Told, name, counted(former[name], "told"))
-        Drive._decide, Drive.happen = counted(decide, "all"), counted(happen, "all")  # type: ignore[method-assign]
+        Drive.decide, Drive.happen = counted(decide, "all"), counted(happen, "all")  # type: ignore[method-assign]
         yield found
     finally:
         for name in TOLD:
             setattr(Told, name, former[name])
-        Drive._decide, Drive.happen = decide, happen  # type: ignore[method-assign]
+        Drive.decide, Drive.happen = decide, happen  # type: ignore[method-assign]
 
 
 def _conclude(bench: Bench, tasks: int) -> None:
@@ -160,6 +164,12 @@ def _conclude(bench: Bench, tasks: int) -> None:
         print(f"{way}: decision us per event: {spread([row['decision_us'] for row in rows[way]])}")
         print(f"{way}: driver us per event: {spread([row['driver_us'] for row in rows[way]])}")
     print(f"broken promises: {sum(row['faults'] for way in (ENGINE, LIVE) for row in rows[way])}")
-    bench.judge(f"overhead, {COMPUTE}", median(row["cpu_ms"] for row in rows[COMPUTE]), CPU_TARGET, is_least=False, unit="ms")
+    bench.judge(
+        f"overhead, {COMPUTE}",
+        median(row["cpu_ms"] for row in rows[COMPUTE]),
+        CPU_TARGET,
+        is_least=False,
+        unit="ms",
+    )
     worst = max(median(row["decision_us"] for row in rows[way]) / 1e3 for way in (ENGINE, LIVE))
     bench.judge("overhead, decision per event", worst, DECISION_TARGET, is_least=False, unit="ms")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -34,7 +35,7 @@ def measure(bench: Bench) -> None:
                     _round(workers, make_world(model, 0, Shape(tasks=9, median=0.05)), 0)
                     for run, key in enumerate(keys):
                         world = make_world(model, run, _shape(bench, sort))
-                        bench.rows.of(key, lambda world=world, run=run: _round(workers, world, run))
+                        bench.rows.of(key, partial(_round, workers, world, run))
             _conclude(bench, model, sort)
 
 

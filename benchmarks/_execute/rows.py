@@ -29,7 +29,13 @@ class Rows:
         """The row of a key, measured now unless it is known."""
         name = ", ".join(f"{field} {value}" for field, value in key.items())
         if name not in self._rows:
-            row = {"key": name, **key, **measure(), "load": round(os.getloadavg()[0], 1), "at": round(time.time())}
+            row = {
+                "key": name,
+                **key,
+                **measure(),
+                "load": round(os.getloadavg()[0], 1),
+                "at": round(time.time()),
+            }
             self._rows[name] = row
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:

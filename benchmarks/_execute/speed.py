@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks._execute.bench import Bench, compare
 from benchmarks._execute.rows import Row, turns
 from benchmarks._execute.workers import Workers, auto, heft, workers_on
@@ -24,7 +26,7 @@ def measure(bench: Bench) -> None:
                 for way in WAYS:
                     _once(workers, small, -1, way)
                 for run, way, key in keys:
-                    bench.rows.of(key, lambda run=run, way=way: _once(workers, bench.shape, run, way))
+                    bench.rows.of(key, partial(_once, workers, bench.shape, run, way))
         _conclude(bench, model)
 
 
@@ -52,10 +54,14 @@ def _conclude(bench: Bench, model: str) -> None:
             compare(f"{model}: {base} / {way}", seconds[base], seconds[way])
     best = max((HEFT, AUTO), key=lambda way: _median(seconds[DASK], seconds[way]))
     against = min((DASK, HINTS), key=lambda way: _median(seconds[way], seconds[best]))
-    print(f"broken promises in {2 * bench.runs} histories: {sum(r['faults'] for w in (HEFT, AUTO) for r in rows[w])}")
+    print(
+        f"broken promises in {2 * bench.runs} histories: {sum(r['faults'] for w in (HEFT, AUTO) for r in rows[w])}"
+    )
     bench.judge(f"speed {model}, {DASK} / {best}", _median(seconds[DASK], seconds[best]), TARGETS[model])
     if against == HINTS:
-        bench.judge(f"speed {model}, {HINTS} / {best}", _median(seconds[HINTS], seconds[best]), TARGETS[model])
+        bench.judge(
+            f"speed {model}, {HINTS} / {best}", _median(seconds[HINTS], seconds[best]), TARGETS[model]
+        )
 
 
 def _median(base: list[float], other: list[float]) -> float:

@@ -38,7 +38,8 @@ class Stream:
     def problem(self, workers: Workers) -> Problem:
         """All jobs, which a session is told only when they arrive."""
         jobs = [
-            Job(world.graph, f"job{k}", float(at)) for k, (world, at) in enumerate(zip(self.worlds, self.times, strict=True))
+            Job(world.graph, f"job{k}", float(at))
+            for k, (world, at) in enumerate(zip(self.worlds, self.times, strict=True))
         ]
         return Problem(jobs, workers.cluster, Objective(copies=False))
 
@@ -61,7 +62,10 @@ def make_stream(model: str, seed: int, median_cost: float, load: float, jobs: in
 def measure(bench: Bench) -> None:
     """All runs, then ratios."""
     for model in bench.models:
-        print(f"stream, {model}: {JOBS} workflows of 8 to 15 tasks, load {bench.load:g}; mean job time", flush=True)
+        print(
+            f"stream, {model}: {JOBS} workflows of 8 to 15 tasks, load {bench.load:g}; mean job time",
+            flush=True,
+        )
         keys = [(run, way, _key(bench, model, run, way)) for run, way in turns(WAYS, bench.runs)]
         if not all(bench.rows.has(key) for *_, key in keys):
             with workers_on("dask", model) as started:
@@ -76,7 +80,14 @@ def measure(bench: Bench) -> None:
 
 
 def _key(bench: Bench, model: str, run: int, way: str) -> Row:
-    return {"part": "stream", "model": model, "median": bench.median, "load of": bench.load, "run": run, "way": way}
+    return {
+        "part": "stream",
+        "model": model,
+        "median": bench.median,
+        "load of": bench.load,
+        "run": run,
+        "way": way,
+    }
 
 
 def _once(workers: Workers, stream: Stream, mark: str, way: str) -> Row:
@@ -115,7 +126,9 @@ def _figures(times: Sequence[float]) -> Row:
 
 
 def _conclude(bench: Bench, model: str) -> None:
-    rows = {way: [bench.rows.of(_key(bench, model, run, way), dict) for run in range(bench.runs)] for way in WAYS}
+    rows = {
+        way: [bench.rows.of(_key(bench, model, run, way), dict) for run in range(bench.runs)] for way in WAYS
+    }
     means = {way: [row["mean"] for row in rows[way]] for way in WAYS}
     ratios = {}
     for way in DISPATCHERS:

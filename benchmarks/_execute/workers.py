@@ -34,7 +34,7 @@ class Workers:
 
     model: str
     backend: Backend
-    links: Links = Links()
+    links: Links
 
     @property
     def client(self) -> Any:
@@ -48,7 +48,9 @@ class Workers:
 
     # -- weft --------------------------------------------------------------------------------------
 
-    def run(self, problem: Problem, workload: Workload, manner: Manner, *, is_stream: bool = False) -> Outcome:
+    def run(
+        self, problem: Problem, workload: Workload, manner: Manner, *, is_stream: bool = False
+    ) -> Outcome:
         """Have weft carry a problem out; the time counts from handing it over to being done."""
         began = time.perf_counter()
         task = Task(problem, feed_of(problem), workload, "benchmark", is_stream)
@@ -144,7 +146,12 @@ class Outcome:
         if self.run.planned is not None:
             found["planned"] = self.run.planned
         faults = [str(one) for one in check_history(rows)]
-        return {**found, "plans": len(plans), "faults": len(faults), **({"fault": faults[0]} if faults else {})}
+        return {
+            **found,
+            "plans": len(plans),
+            "faults": len(faults),
+            **({"fault": faults[0]} if faults else {}),
+        }
 
 
 def heft(**more: Any) -> Manner:
@@ -168,7 +175,7 @@ def workers_on(on: str, model: str) -> Iterator[Workers]:
     cluster = cluster_of(model)
     backend = _dask(cluster) if on == DASK else open_backend(on, cluster, 1.0)
     try:
-        yield Workers(model, backend)
+        yield Workers(model, backend, Links())
     finally:
         backend.close()
 
@@ -177,10 +184,17 @@ def _dask(cluster: Cluster) -> ClusterBackend:
     """Workers of one thread each on a cluster as Dask comes, where stealing is on until weft turns it off."""
     import distributed
 
-    options = {"host": "127.0.0.1", "dashboard": False, "silence_logs": logging.ERROR, "nthreads": 1, "memory_limit": 0}
+    options = {
+        "host": "127.0.0.1",
+        "dashboard": False,
+        "silence_logs": logging.ERROR,
+        "nthreads": 1,
+        "memory_limit": 0,
+    }
     started = distributed.SpecCluster(
         workers={
-            name: {"cls": distributed.Nanny, "options": {**options, "name": name}} for name in cluster.device_names
+            name: {"cls": distributed.Nanny, "options": {**options, "name": name}}
+            for name in cluster.device_names
         },
         scheduler={
             "cls": distributed.Scheduler,
@@ -204,5 +218,6 @@ def cpu_seconds(pid: int | None = None) -> float:
     """CPU time of a process and all its threads."""
     if pid is None or pid == os.getpid():
         return time.process_time()
-    fields = open(f"/proc/{pid}/stat", encoding="ascii").read().rpartition(")")[2].split()
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

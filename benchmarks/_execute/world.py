@@ -171,7 +171,11 @@ def make_world(model: str, seed: int, shape: Shape | None = None, *, name: str =
         cost = float(typical[kind] * rng.lognormal(0.0, shape.spread))
         sizes[task] = int(10 ** rng.uniform(np.log10(2e4), np.log10(1.5e6)))
         before = layers[-2] if len(layers) > 1 else []
-        chosen = rng.choice(before, size=min(len(before), int(rng.integers(1, 4))), replace=False) if before else []
+        chosen = (
+            rng.choice(before, size=min(len(before), int(rng.integers(1, 4))), replace=False)
+            if before
+            else []
+        )
         builder.task(task, cost, kind=kind, after={str(one): float(sizes[str(one)]) for one in chosen})
         costs[task] = {device: cost / speed[kind] for device, speed in speeds.items()}
         is_needed |= {str(one) for one in chosen}
@@ -196,7 +200,9 @@ def cluster_of(model: str, links: Links | None = None, *, is_blank: bool = False
     """The three workers as a planner knows them; ``is_blank``: nobody knows that they differ."""
     links = links or Links()
     classes = tuple(
-        DeviceClass(name, 1.0 if is_blank else None, speeds={} if is_blank else dict(speeds), overhead=links.gap)
+        DeviceClass(
+            name, 1.0 if is_blank else None, speeds={} if is_blank else dict(speeds), overhead=links.gap
+        )
         for name, speeds in MODELS[model].items()
     )
     counts = (1,) * len(classes)
