@@ -28,7 +28,7 @@ def provenance(sweeps: Sequence[Evaluation], runs: Sequence[TrainingRun], comman
 
 def train_command(run: TrainingRun) -> str:
     """The command line that starts such a run, with what it changed in its recipe."""
-    name, seed = str(run.recipe.get("name", "RECIPE")), run.config.get("seed", 0)
+    name, seed = run.origin or str(run.recipe.get("name", "RECIPE")), run.config.get("seed", 0)
     words = ["weft", "train", name, "--seed", str(seed)]
     words += [word for setting in run.changes for word in ("--set", setting)]
     start = run.recipe.get("from")
