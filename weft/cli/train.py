@@ -86,6 +86,7 @@ def train(
             start=start,
             resume=resume,
             tensorboard=tensorboard,
+            origin=recipe,
             on_progress=Reporter(chosen),
             on_notice=output.note,
         )

@@ -86,7 +86,7 @@ class TaskView:
             own.jobs, self._decider = self._places.jobs, own
         else:
             self._rule = dispatcher.rule([problem], self._s, [self._seed])
-            self._prices = LivePrices(problem.device_counts) if dispatcher.is_priced else None
+            self._prices = LivePrices(problem.slot_counts) if dispatcher.is_priced else None
         if isinstance(dispatcher, CandidateDispatcher):
             self._decider = dispatcher.decider(problem, self._rule)
 
@@ -173,7 +173,8 @@ class TaskView:
         s.next_job[0] += 1
         if self._prices is not None:
             tasks = slice(w.job_task_ptr[j], w.job_task_ptr[j + 1])
-            self._prices.arrive(w.run[tasks], self._rule.price, int(s.next_job[0]) - 1, s.work[tasks])
+            slots = np.ascontiguousarray(w.demand[tasks, 0])
+            self._prices.arrive(w.run[tasks], slots, self._rule.price, int(s.next_job[0]) - 1, s.work[tasks])
         release(w, s, 0, j)
         if self._plans is not None:
             self._follow(self._plans)
