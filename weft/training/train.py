@@ -98,12 +98,9 @@ def train(
     expect(recipe, (str, Path, TrainingRecipe), "the name of a recipe, a TOML file or a recipe", "recipe")
     if seeds is not None:
         expect_each(seeds, Integral, "whole numbers", "seeds")
-    if isinstance(recipe, str | Path):
-        name, chosen = str(recipe), read_recipe(recipe, settings)
-    else:
-        name, chosen = origin or recipe.name, recipe
-    folder = out or folder_of(name)
+    chosen = read_recipe(recipe, settings) if isinstance(recipe, str | Path) else recipe
     source = origin or (str(recipe) if isinstance(recipe, str | Path) else "")
+    folder = out or folder_of(source or chosen.name)
     asked = Asked(seed, device, start, workers, threads, tensorboard, source)
     if seeds is not None:
         found = train_group(chosen, folder, seeds, asked, on_done=on_done)
