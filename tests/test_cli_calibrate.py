@@ -15,7 +15,7 @@ def test_calibrate_writes_a_cluster_that_schedules(weft: Weft, tmp_path: Path):
     assert ran.code == 0, ran.err
     assert "local: 2 workers, measured in" in ran.out
     assert "links within a host:" in ran.out
-    assert "next: weft schedule FILE --cluster mine.toml" in ran.err
+    assert "next: weft run FILE --on local --cluster mine.toml" in ran.err
     assert read_cluster("./mine.toml").device_names == ("cpu-0", "cpu-1")
     assert read_workers("mine.toml") == {"cpu-0": "local-0", "cpu-1": "local-1"}
     again = weft("calibrate", "--out", "mine.toml")

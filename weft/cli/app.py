@@ -161,6 +161,10 @@ def _run(words: list[str], wanted: set[str]) -> int:
             code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except output.RunInterrupted as stop:
+        line = f"interrupted; to go on: {shlex.join(['weft', *_resuming(words, stop.folder)])}"
+        _print_error({"code": "interrupted", "message": line}, line, is_json)
+        return INTERRUPTED
     except output.Interrupted as stop:
         output.warn(f"weft: interrupted after {stop}{_go_on(words)}")
         return INTERRUPTED
@@ -196,11 +200,18 @@ def _go_on(words: list[str]) -> str:
     has_rows = verb in ("evaluate", "bench")
     if has_rows and not any(word.startswith(("--out", "-o")) for word in words):
         return "; with --out the rows that are done are kept, and the same command goes on"
-    if not has_rows and verb not in ("train", "stress", "run"):
+    if not has_rows and verb not in ("train", "stress"):
         return ""
     is_said = verb != "train" or "--resume" in words or any(word.startswith("--seeds") for word in words)
     kept = "; the rows that are done are kept" if has_rows else ""
     return f"{kept}; to go on: {shlex.join(['weft', *words, *([] if is_said else ['--resume'])])}"
+
+
+def _resuming(words: list[str], folder: str) -> list[str]:
+    """The line that goes on with a run in this folder."""
+    is_named = any(word.startswith(("--out", "-o")) for word in words)
+    more = [] if is_named else ["--out", folder]
+    return [*words, *more, *([] if "--resume" in words else ["--resume"])]
 
 
 def _is_stdout_lost() -> bool:

@@ -63,7 +63,7 @@ def calibrate(
     if out is None:
         output.next_command(f"weft calibrate --on {shlex.quote(on)} --out cluster.toml")
     else:
-        output.next_command(f"weft schedule FILE --cluster {file}")
+        output.next_command(f"weft run FILE --on {shlex.quote(on)} --cluster {file}")
 
 
 def _show(found: Calibration, on: str) -> None:

@@ -14,10 +14,13 @@ from weft.cli import output
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.evaluation.executed.executed import Executed
     from weft.execute.drive import Drive
     from weft.execute.run import Run
     from weft.execute.running import Request
 
+MOST_FAILURES = 5
+"""So many failed tasks are named."""
 _OPTIONS = ("on", "jobs", "out", "scheduler", "split", "shadow", "functions", "timeout")
 """Arguments of a run that errors name as options."""
 NOT_OK = 1
@@ -85,6 +88,10 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Keep to the plan however late it is; only lost workers change it.")
 ]
 
+RealTime = Annotated[
+    bool, typer.Option("--real-time", help="Rehearse without scaling: as long as the file says.")
+]
+
 
 def run(
     graph: Graph = None,
@@ -93,23 +100,14 @@ def run(
     scheduler: opt.Scheduler = "heft",
     jobs: Jobs = None,
     functions: Functions = None,
-    allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Run the commands that the file gives its tasks.")
-    ] = False,
-    live: Annotated[
-        bool, typer.Option("--live", help="Decide at every event, where NAME is a planner and a dispatcher.")
-    ] = False,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Keep to the plan however late it is; only lost workers change it."),
-    ] = False,
+    allow_commands: AllowCommands = False,
+    live: Live = False,
+    strict: Strict = False,
     shadow: Shadow = None,
     split: Split = None,
     profile: Keep = None,
     length: Length = None,
-    real_time: Annotated[
-        bool, typer.Option("--real-time", help="Rehearse without scaling: as long as the file says.")
-    ] = False,
+    real_time: RealTime = False,
     timeout: Timeout = None,
     attempts: Attempts = 3,
     budget: opt.Budget = None,
@@ -153,10 +151,13 @@ def run(
 
 
 def _carry_out(request: Request, out: Path | None, resume: bool, as_json: bool) -> None:
-    from weft.execute.running import run_request
+    from weft.execute.running import RunInterrupted, run_request
 
     with opt.named(*_OPTIONS), Progress() as progress:
-        found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
+        try:
+            found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
+        except RunInterrupted as stop:
+            raise output.RunInterrupted(str(stop.folder)) from None
     _print(found, as_json)
     if not found.ok:
         raise typer.Exit(NOT_OK)
@@ -173,8 +174,28 @@ def _print(found: Run, as_json: bool) -> None:
         output.emit(document)
         return
     output.say(output.safe_lines(summary(executed)))
+    for line in failures(executed, found.folder):
+        output.say(output.safe(line))
     folder = shlex.quote(str(found.folder))
     output.next_command(f"weft report {folder} --out {folder}.html")
+
+
+def failures(executed: Executed, folder: Path) -> list[str]:
+    """Tasks that failed for good: why, and where their logs are."""
+    from weft.execute.folder import TASKS, RunFolder
+
+    files = RunFolder(folder)
+    failed = [one for one in executed.tasks if one.outcome == "failed"]
+    notes = {one.key: one.note for one in executed.attempts if one.note}
+    lines = []
+    for one in failed[:MOST_FAILURES]:
+        logs = folder / TASKS / Path(files.task(one.job, one.task)).name
+        lines.append(
+            f"{one.task} failed: {notes.get((one.job, one.task), 'no reason given')}; logs in {logs}"
+        )
+    if len(failed) > MOST_FAILURES:
+        lines.append(f"... and {len(failed) - MOST_FAILURES} more")
+    return lines
 
 
 class Progress:

@@ -82,7 +82,7 @@ class Drive:
         self.engine.start()
         moments: Moments = LiveMoments() if self.engine.is_live else VirtualMoments()
         while moments.advance(self):
-            self._decide()
+            self.decide()
             self.listen(self)
 
     def expected_end(self) -> float | None:
@@ -116,7 +116,6 @@ class Drive:
 
     def _happen(self, event: Event) -> str:
         """Tell one event; returns why plans may have changed, if they may."""
-        event = event._replace(time=max(event.time, self.told.session.now))
         if event.kind == FINISHED and event.branch is None:
             event = event._replace(branch=self.outcome(event.job, event.task))
         if event.kind in (LOST, JOINED):
@@ -126,7 +125,7 @@ class Drive:
             self._start(event, order)
             return ""
         if event.kind == VACATED:
-            self.told.session.vacated(event.job, event.task, self.told.number(event.device), event.time)
+            self.told.vacated(event)
             return ""
         if order is None:
             self.scribe.about(event, STRAY, note=event.note or event.kind)
@@ -264,7 +263,8 @@ class Drive:
 
     # -- decisions ---------------------------------------------------------------------------------
 
-    def _decide(self) -> None:
+    def decide(self) -> None:
+        """Ask the session, and order what it says."""
         reason, self._reasons = next(iter(self._reasons), "late"), []
         decision: Decision = self.told.decide(self.now)
         self._log_shadow()
@@ -335,8 +335,11 @@ class Drive:
 
     def _queue_ahead(self) -> None:
         """Give devices the next tasks that are reserved for them, and take back what no longer is."""
+        session = self.told.session
+        if not session.num_plans and not self.ledger.undecided:
+            return
         reserved: dict[str, list[tuple[Name, str, float, float]]] = defaultdict(list)
-        for one in self.told.session.reservations():
+        for one in session.reservations(most=self._most_reserved):
             reserved[self.told.name(one.device)].append(
                 (one.job, one.task, one.expected_start, one.expected_end)
             )
@@ -347,6 +350,11 @@ class Drive:
         if self.ahead > 0:
             for device, rows in reserved.items():
                 self._fill(device, rows)
+
+    @property
+    def _most_reserved(self) -> int:
+        """Of what is reserved for a device, so much can be of interest now: as much as it can hold, twice."""
+        return 2 * (int(self.told.cluster.slots.max()) + self.ahead)
 
     def _room(self, device: str) -> int:
         return self.told.slots(device) + self.ahead
@@ -374,14 +382,21 @@ class Drive:
             self._submit(self._order(job, task, device, inputs, (start, end)), is_ahead=True)
 
     def _may_follow(self, job: Name, task: str, device: str) -> bool:
-        """Whether what a task needs is done, or will be before it on the same device."""
+        """Whether what a task needs is done, or will be: before it on the same device, or where it runs now."""
         for parent in self.told.parents(job, task):
             if self.told.is_done(job, parent):
                 continue
             before = self.ledger.of_task(job, parent)
-            if before is None or before.device != device or self.told.slots(device) > 1:
+            if before is None or self.told.slots(device) > 1:
+                return False
+            if before.device != device and not self._may_wait_for(before):
                 return False
         return True
+
+    def _may_wait_for(self, order: Order) -> bool:
+        """Whether an order of another device can be waited for at the device: it runs, and nobody wants it back."""
+        is_running = order.key in self.ledger.started and self.ledger.is_sure(order)
+        return self.engine.waits_for_inputs and is_running
 
     def _inputs(self, job: Name, task: str) -> tuple[str, ...]:
         """What hands a task its results: the parents that have run, or run before it on the same device."""

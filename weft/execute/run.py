@@ -22,6 +22,7 @@ from weft.execute.folder import PLAN, RunFolder
 from weft.execute.resume import go_on, read_past
 from weft.execute.scheduling import Chosen, Wanted, choose
 from weft.execute.told import Told
+from weft.execute.warm import warm
 from weft.execute.watch import SpeedWatch
 from weft.execute.work import Workload
 from weft.io.folders import locked
@@ -122,6 +123,7 @@ def carry_out(
         path = None if folder is None else folder.history
         past = read_past(read_history(path)) if path is not None and path.exists() else None
         chosen = choose(manner.wanted, task.problem, is_stream=task.is_stream)
+        warm(chosen.make, task.problem)
         history = stack.enter_context(_closing(History(path)))
         if past is None:
             _begin(task, backend, manner, folder, chosen, history)
@@ -222,8 +224,9 @@ def _go(drive: Drive, history: History) -> None:
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
         history.add("closed", drive.now, ok=False, reason=" ".join(reason.split())[:300])
         raise
-    failed = [end for end in drive.told.ends if end.outcome != "done"]
-    history.add("closed", drive.now, ok=not failed, reason=failed[0].reason if failed else "")
+    ends = (row for row in history.rows if row["event"] == "ended")  # those of a former driver, too
+    failed = [row for row in ends if row["outcome"] != "done"]
+    history.add("closed", drive.now, ok=not failed, reason=failed[0]["reason"] if failed else "")
 
 
 def _learn(drive: Drive, cluster: Cluster, path: Path) -> None:

@@ -27,6 +27,7 @@ from weft.io.workers import read_workers
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
+from weft.wording import count
 
 Notice = Callable[[str], None]
 OWN_PROFILE = "default"
@@ -96,6 +97,14 @@ class Request:
             timeout=self.timeout,
             asked=asdict(self),
         )
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C came; the run in this folder can go on."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
 
 
 @dataclass(frozen=True)
@@ -187,7 +196,10 @@ def run_request(
             folder = new_folder(out, task.label)
         if resume:
             stack.callback(backend.close)
-        return carry_out(task, backend, request.manner(objects.scheduler), folder, on_progress)
+        try:
+            return carry_out(task, backend, request.manner(objects.scheduler), folder, on_progress)
+        except KeyboardInterrupt:
+            raise RunInterrupted(folder.path) from None
 
 
 def _source(request: Request, objects: Objects) -> Source:
@@ -314,7 +326,7 @@ def _refuse_unnamed(request: Request, former: Request, folder: RunFolder) -> Non
             )
     if former.allow_commands and not request.allow_commands:
         raise InputError(
-            f"the run in {folder.path} runs commands: --allow-commands lets it go on", field="allow_commands"
+            f"the run in {folder.path} runs commands: say so again to go on", field="--allow-commands"
         )
 
 
@@ -322,12 +334,12 @@ def _continued(request: Request, objects: Objects, folder: RunFolder, notice: No
     source = _source(request, objects)
     problem = folder.read_problem()
     past = read_past(read_history(folder.history))
-    if past.is_closed:
+    if past.is_closed or past.ended.issuperset(job.name for job in problem.jobs):
         raise InputError("this run is over: nothing is left to do", file=str(folder.path))
     task = again(source, problem, _doing(request, objects))
     workers: Mapping[str, str] = {} if request.cluster is None else read_workers(request.cluster)
     backend = open_backend(request.on, problem.cluster, problem.seconds_per_unit, workers)
     if backend.shares_files:
         task = replace(task, workload=Kept(task.workload, folder.task, past.reported))
-    notice(f"{folder.path}: {len(past.reported)} tasks are done, the rest goes on")
+    notice(f"{folder.path}: done before: {count(len(past.reported), 'task')}; the rest goes on")
     return task, backend

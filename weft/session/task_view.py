@@ -332,12 +332,18 @@ class TaskView:
         """Nothing: rules of this view start whatever has room."""
         return []
 
-    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
-        """What is bound to these lanes and waits, in the order of its starts on each."""
-        w, s, found = self._w, self._s, []
+    @property
+    def num_plans(self) -> int:
+        """How often a plan was made or made again."""
+        return 0 if self._plans is None else self._plans.num_made
+
+    def reserved(self, lanes: Sequence[int], most: int | None = None) -> list[Reserved]:
+        """What is bound to these lanes and waits, in the order of its starts on each; ``most`` of each at most."""
+        w, s = self._w, self._s
+        found: list[Reserved] = []
         for lane in lanes:
-            row = int(s.queue[lane])
-            while row >= 0:
+            row, num_before = int(s.queue[lane]), len(found)
+            while row >= 0 and (most is None or len(found) - num_before < most):
                 task, start = int(s.row_task[row]), float(s.row_expected[row])
                 if s.status[task] not in (SKIPPED, EXPIRED):
                     end = start + float(w.run[task, w.device_class[lane]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.evaluation.executed.executed import Executed
-from weft.evaluation.executed.records import FAILED, LOST
+from weft.evaluation.executed.records import CANCELLED, FAILED, LOST, Attempt
 from weft.wording import count, number, percent
 
 
@@ -79,7 +79,7 @@ def _idle(run: Executed) -> str:
 def _trouble(run: Executed) -> str:
     """What went wrong, where anything did."""
     parts = [
-        count(sum(one.outcome == FAILED for one in run.attempts), "failed attempt"),
+        count(sum(_has_failed(one) for one in run.attempts), "failed attempt"),
         count(sum(one.outcome == LOST for one in run.attempts), "lost attempt"),
         count(sum(worker.losses for worker in run.workers), "lost worker"),
     ]
@@ -91,6 +91,11 @@ def _trouble(run: Executed) -> str:
     said += [f"run times off by a factor on {', '.join(slow)}"] if slow else []
     text = ", ".join(said)
     return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _has_failed(one: Attempt) -> bool:
+    """Whether a task was tried in vain: not where it was called back, or only waited behind one that failed."""
+    return one.outcome == FAILED and one.started is not None and one.note != CANCELLED
 
 
 def _others(run: Executed) -> str:
