@@ -138,10 +138,12 @@ class Drive:
             return ""
         self.history.add(event.kind, event.time, device=event.device, note=event.note)
         if event.kind == LOST:
-            freed = self.ledger.lose(event.device)
+            freed, left = self.ledger.lose(event.device), self.ledger.again.lose(event.device)
             self.told.lost(event.device, event.time)
             for start in freed:
                 self._order_now(start)
+            for order, task in left:
+                self._make_again(order, task)
         else:
             self.told.joined(event.device, event.time)
         return event.kind
@@ -214,10 +216,15 @@ class Drive:
     # -- results that are gone ---------------------------------------------------------------------
 
     def _make_again(self, order: Order, task: str) -> None:
-        """A decided order waits for a result to be made again on its device; then it is ordered anew."""
+        """A decided order waits for a result to be made again on its device, or wherever it is; then it goes on."""
+        self.ledger.missing.add((order.job, task))
+        maker = self.ledger.again.maker(order.job, task)
+        if maker is not None:
+            self.ledger.again.join(maker, order)
+            return
         inputs = self._inputs(order.job, task)
-        first = self._order(order.job, task, order.device, inputs, (order.start, order.end))
-        self.ledger.again[first.key] = order
+        first = self._order(order.job, task, order.device, inputs, (self.now, self.now))
+        self.ledger.again.add(first, order)
         self._submit_decided(first)
 
     def _end_again(self, event: Event, order: Order) -> str:
@@ -225,21 +232,34 @@ class Drive:
         if event.kind == FINISHED:
             self.scribe.about(event, FINISHED, size=event.size)
             self.ledger.missing.discard(order.task_key)
-        else:
-            self.scribe.about(event, FAILED, note=event.note)
-            if not event.note.startswith(LOST_RESULT):
-                self.told.failed(waiting, event.time)
-                return FAILED
-            missing = event.note.removeprefix(LOST_RESULT)
-            self.ledger.again_after(order.key, waiting)
-            self._make_again(order, missing)
+            for one in waiting:
+                self._go_on(one)
             return ""
-        again = self._order(
-            waiting.job, waiting.task, waiting.device, waiting.inputs, (waiting.start, waiting.end)
-        )
-        self.ledger.pass_on(waiting, again)
+        self.scribe.about(event, FAILED, note=event.note)
+        if event.note.startswith(LOST_RESULT):
+            self.ledger.again.put_back(order, waiting)
+            self._make_again(order, event.note.removeprefix(LOST_RESULT))
+            return ""
+        for one in waiting:
+            self._fail_waiting(one, event.time)
+        return FAILED
+
+    def _go_on(self, waiting: Order) -> None:
+        """What an order waited for is there again."""
+        if waiting.job not in self.told.open_jobs:
+            return
+        times = (waiting.start, waiting.end)
+        again = self._order(waiting.job, waiting.task, waiting.device, waiting.inputs, times)
+        self.ledger.again.replace(waiting, again)
         self._submit_decided(again)
-        return ""
+
+    def _fail_waiting(self, waiting: Order, time: float) -> None:
+        """What an order waited for could not be made again: the task it was decided for fails."""
+        if waiting.key in self.ledger.again:
+            for one in self.ledger.again.pop(waiting.key):
+                self._fail_waiting(one, time)
+        elif waiting.job in self.told.open_jobs:
+            self.told.failed(waiting, time)
 
     # -- decisions ---------------------------------------------------------------------------------
 
@@ -275,7 +295,7 @@ class Drive:
             self._use_early(start, self.ledger.early.pop(key))
             return
         order = self.ledger.of_task(*key)
-        if self.ledger.move_waiting(start):
+        if self.ledger.again.move(start):
             return
         if order is None:
             self._order_now(start)
