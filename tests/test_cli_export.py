@@ -147,8 +147,14 @@ def test_dask_follows_the_annotations(tmp_path: Path):
         f"t-{i}": {"workers": [f"w-{i % 2}"], "allow_other_workers": True, "priority": -i} for i in range(6)
     }
     (tmp_path / "annotations.json").write_text(json.dumps({"annotations": notes}))
-    parts = {f"w-{i}": {"cls": Worker, "options": {"nthreads": 1, "dashboard": False}} for i in range(2)}
-    head = {"cls": Scheduler, "options": {"dashboard": False, "port": 0}}
+    parts = {
+        f"w-{i}": {
+            "cls": Worker,
+            "options": {"nthreads": 1, "dashboard": False, "dashboard_address": "127.0.0.1:0"},
+        }
+        for i in range(2)
+    }
+    head = {"cls": Scheduler, "options": {"dashboard": False, "dashboard_address": "127.0.0.1:0", "port": 0}}
     work = [dask.delayed(_where)(dask_key_name=key) for key in notes]
     with (
         dask.config.set({"distributed.scheduler.work-stealing": False}),

@@ -32,14 +32,17 @@ from weft.model.schedule import Schedule
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+def started() -> Iterator[Connection]:
     workers = [LocalWorker("fast"), LocalWorker("slow"), LocalWorker("wide", 2, resources={"gpu": 1})]
     with connect("dask", workers) as connection:
-        yield _client(connection)
+        yield connection
 
 
-def _client(connection: Connection) -> Any:
-    return connection.client
+@pytest.fixture
+def client(started: Connection) -> Any:
+    """Of a cluster with all workers, also those that the last test has killed."""
+    started.client.wait_for_workers(3, timeout=60)
+    return started.client
 
 
 @pytest.fixture
@@ -199,7 +202,6 @@ def test_compute_raises_what_a_task_raises(client: Any):
 
 @pytest.mark.parametrize("scheduler", ["heft", "fifo"])
 def test_compute_goes_on_when_a_worker_is_killed(client: Any, scheduler: str):
-    client.wait_for_workers(3, timeout=20)
     address = next(worker.address for worker in workers_of(client) if worker.name == "fast")
     pid = client.run(os.getpid, workers=[address])[address]
     timer = Timer(0.6, os.kill, (pid, signal.SIGKILL))
@@ -211,7 +213,6 @@ def test_compute_goes_on_when_a_worker_is_killed(client: Any, scheduler: str):
 
 
 def test_compute_refuses_what_it_cannot_use(client: Any, tmp_path: Path):
-    client.wait_for_workers(3, timeout=20)
     with pytest.raises(InputError, match="no planner 'nonsense'"):
         compute(inc(1), client=client, scheduler="nonsense")
     with pytest.raises(InputError, match="no worker 'nobody' for device x-0; there are fast, slow, wide"):

@@ -73,7 +73,7 @@ def export(
     executor: Executor = "",
     as_json: opt.Json = False,
 ) -> None:
-    """Write a plan or a run for Dask, Airflow, Nextflow, Snakemake, Kubernetes or Perfetto."""
+    """Write a plan or a run for Dask, Kubernetes and others."""
     from weft.execute.export import export as run
     from weft.io.exports.options import PLACEHOLDER, Options, read_nodes
     from weft.io.exports.table import find_export

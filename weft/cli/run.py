@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from weft.evaluation.executed.executed import Executed
     from weft.execute.drive import Drive
     from weft.execute.run import Run
+    from weft.execute.running import Request
 
 MOST_FAILURES = 5
 """So many failed tasks are named."""
+_OPTIONS = ("on", "jobs", "out", "scheduler", "split", "shadow", "functions", "timeout")
+"""Arguments of a run that errors name as options."""
 NOT_OK = 1
 """Exit code where a job did not end well."""
 
@@ -75,6 +78,20 @@ Split = Annotated[
     typer.Option("--split", metavar="A:0.9,B:0.1", help="Divide jobs between schedulers and compare them."),
 ]
 
+AllowCommands = Annotated[
+    bool, typer.Option("--allow-commands", help="Run the commands that the file gives its tasks.")
+]
+Live = Annotated[
+    bool, typer.Option("--live", help="Decide at every event, where NAME is a planner and a dispatcher.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Keep to the plan however late it is; only lost workers change it.")
+]
+
+RealTime = Annotated[
+    bool, typer.Option("--real-time", help="Rehearse without scaling: as long as the file says.")
+]
+
 
 def run(
     graph: Graph = None,
@@ -83,23 +100,14 @@ def run(
     scheduler: opt.Scheduler = "heft",
     jobs: Jobs = None,
     functions: Functions = None,
-    allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Run the commands that the file gives its tasks.")
-    ] = False,
-    live: Annotated[
-        bool, typer.Option("--live", help="Decide at every event, where NAME is a planner and a dispatcher.")
-    ] = False,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Keep to the plan however late it is; only lost workers change it."),
-    ] = False,
+    allow_commands: AllowCommands = False,
+    live: Live = False,
+    strict: Strict = False,
     shadow: Shadow = None,
     split: Split = None,
     profile: Keep = None,
     length: Length = None,
-    real_time: Annotated[
-        bool, typer.Option("--real-time", help="Rehearse without scaling: as long as the file says.")
-    ] = False,
+    real_time: RealTime = False,
     timeout: Timeout = None,
     attempts: Attempts = 3,
     budget: opt.Budget = None,
@@ -110,8 +118,22 @@ def run(
     as_json: opt.Json = False,
 ) -> None:
     """Carry a workflow out on real workers, and keep what happened."""
-    from weft.execute.running import Request, RunInterrupted, run_request
+    from weft.execute.running import Request
 
+    if graph is None and jobs is None and not resume:
+        raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
+    times: dict[str, Any] = {
+        "budget": opt.parse_duration(budget),
+        "seconds": opt.parse_duration(length, "--length"),
+        "timeout": opt.parse_duration(timeout, "--timeout"),
+    }
+    names: dict[str, Any] = {"shadow": shadow, "split": split, "profile": profile, "functions": functions}
+    flags: dict[str, Any] = {
+        "allow_commands": allow_commands,
+        "is_live": live,
+        "is_strict": strict,
+        "is_real_time": real_time,
+    }
     request = Request(
         graph,
         jobs,
@@ -119,23 +141,19 @@ def run(
         cluster,
         scheduler,
         seed,
-        live,
-        strict,
-        opt.parse_duration(budget),
-        effort,
-        functions,
-        allow_commands,
-        opt.parse_duration(length, "--length"),
-        real_time,
-        attempts,
-        opt.parse_duration(timeout, "--timeout"),
-        shadow,
-        split,
-        profile,
+        effort=effort,
+        max_attempts=attempts,
+        **times,
+        **names,
+        **flags,
     )
-    if graph is None and jobs is None and not resume:
-        raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
-    with opt.named("on", "jobs", "out", "split", "shadow", "functions", "timeout"), Progress() as progress:
+    _carry_out(request, out, resume, as_json)
+
+
+def _carry_out(request: Request, out: Path | None, resume: bool, as_json: bool) -> None:
+    from weft.execute.running import RunInterrupted, run_request
+
+    with opt.named(*_OPTIONS), Progress() as progress:
         try:
             found = run_request(request, out, resume=resume, on_progress=progress, on_notice=output.note)
         except RunInterrupted as stop:

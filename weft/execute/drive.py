@@ -6,11 +6,10 @@ for a message between two tasks, and has a result that was lost made again befor
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from weft.execute.engine import (
     CANCELLED,
@@ -28,31 +27,12 @@ from weft.execute.engine import (
 from weft.execute.feed import Arrival, Feed
 from weft.execute.ledger import Ledger
 from weft.execute.moments import LiveMoments, Moments, VirtualMoments
-from weft.execute.split import SplitSession
+from weft.execute.scribe import Observed, Scribe, observed
 from weft.execute.told import Told
 from weft.io.histories import History
 from weft.session.messages import Decision, Name, Start
 
 STRAY = "stray"
-
-
-@dataclass(frozen=True)
-class Observed:
-    """How long a task really took."""
-
-    device: str
-    job: Name
-    task: str
-    kind: str
-    base: float
-    """Expected, by the cluster that the run began with."""
-    actual: float
-    end: float
-    """When it ended."""
-    work: float | None
-    """Of the task in its graph; None: it has none."""
-    size: float | None
-    """Bytes of its result, where they are known."""
 
 
 class Watcher(Protocol):
@@ -77,8 +57,6 @@ class Drive:
     """Called after every moment, to show progress."""
     ledger: Ledger = field(default_factory=Ledger)
     wake_at: float | None = None
-    plan: tuple[tuple[Name, str, str], ...] = ()
-    """What is reserved, as it was last written down."""
     observed: list[Observed] = field(default_factory=list)
     """Run times of all tasks that have ended well."""
     starts: list[tuple[float, Start]] = field(default_factory=list)
@@ -87,8 +65,12 @@ class Drive:
     """What the branches of a task lead to, where the engine does not say; None: it has none."""
     planned_end: float | None = None
     """When the first plan was to end."""
+    scribe: Scribe = field(init=False)
     _reasons: list[str] = field(default_factory=list)
     """Why plans may have changed since the last decision."""
+
+    def __post_init__(self) -> None:
+        self.scribe = Scribe(self.history)
 
     @property
     def now(self) -> float:
@@ -120,29 +102,12 @@ class Drive:
         """A job enters."""
         self._reasons.append("arrival")
         self.told.arrived(arrival, time, is_last=self.feed.is_empty)
-        self._note_arrival(arrival, time)
+        self.scribe.arrived(arrival, time, self.told)
 
     def look(self) -> None:
         """Let the watcher see whether anything has changed."""
         if self.watcher is not None and (why := self.watcher.look(self)) is not None:
             self._reasons.append(why)
-
-    def _note_arrival(self, arrival: Arrival, time: float) -> None:
-        graph = arrival.graph
-        names = graph.names
-        edges = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-        more: dict[str, Any] = {} if arrival.deadline is None else {"deadline": arrival.deadline}
-        if isinstance(self.told.session, SplitSession):
-            more["scheduler"] = self.told.session.part_of(arrival.job)
-        self.history.add(
-            "arrived",
-            time,
-            job=arrival.job,
-            tasks=list(names),
-            kinds=[graph.kinds[k] for k in graph.kind.tolist()],
-            edges=[[names[a], names[b]] for a, b in edges],
-            **more,
-        )
 
     def happen(self, event: Event) -> None:
         """Tell one event."""
@@ -164,7 +129,7 @@ class Drive:
             self.told.session.vacated(event.job, event.task, self.told.number(event.device), event.time)
             return ""
         if order is None:
-            self._note(event, STRAY, note=event.note or event.kind)
+            self.scribe.about(event, STRAY, note=event.note or event.kind)
             return ""
         return self._end(event, order)
 
@@ -184,9 +149,9 @@ class Drive:
 
     def _start(self, event: Event, order: Order | None) -> None:
         if order is None:
-            self._note(event, STRAY, note=event.kind)
+            self.scribe.about(event, STRAY, note=event.kind)
             return
-        self._note(event, STARTED)
+        self.scribe.about(event, STARTED)
         self.ledger.start(order, event.time)
         if order.key in self.ledger.again:
             return
@@ -198,15 +163,15 @@ class Drive:
             self.ledger.unasked.add(order.key)
 
     def _end(self, event: Event, order: Order) -> str:
-        began = self.ledger.started.get(order.key)
+        began, base = self.ledger.started.get(order.key), self.ledger.bases[order.key]
         is_unasked, is_sure = order.key in self.ledger.unasked, self.ledger.is_sure(order)
         self.ledger.close(order)
         if order.key in self.ledger.again:
             return self._end_again(event, order)
         if event.kind == FINISHED and began is not None:
-            self._observe(event, order, event.time - began)
+            self._observe(event, order, event.time - began, base)
         if event.kind == FINISHED:
-            self._note(event, FINISHED, **_known(size=event.size, branch=event.branch))
+            self.scribe.about(event, FINISHED, size=event.size, branch=event.branch)
             self.history.add("reported", event.time, job=order.job, task=order.task, attempt=order.attempt)
             if is_unasked:
                 self._hand_in(event, order)
@@ -214,9 +179,9 @@ class Drive:
                 self.told.finished(order, event)
             return ""
         is_cancelled = event.note == CANCELLED and began is None
-        self._note(event, CANCELLED if is_cancelled else FAILED, **_known(note=event.note or None))
+        self.scribe.about(event, CANCELLED if is_cancelled else FAILED, note=event.note or None)
         if is_unasked or not is_sure:
-            if not is_cancelled:
+            if event.note.startswith(LOST_RESULT):
                 self.ledger.decided_only.add(order.task_key)
             if (start := self.ledger.elsewhere.pop(order.task_key, None)) is not None:
                 self._order_now(start)
@@ -238,18 +203,10 @@ class Drive:
         else:
             self.ledger.early[order.task_key] = event
 
-    def _observe(self, event: Event, order: Order, actual: float) -> None:
+    def _observe(self, event: Event, order: Order, actual: float, base: float) -> None:
         graph = self.told.open_jobs.get(order.job)
-        if graph is None:  # its job is over without it
-            return
-        task = graph.task(graph.index[order.task])
-        base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
-        work = task.work if math.isfinite(task.work) else None
-        self.observed.append(
-            Observed(
-                order.device, order.job, order.task, task.kind, base, actual, event.time, work, event.size
-            )
-        )
+        if graph is not None:  # else its job is over without it
+            self.observed.append(observed(event, order, graph, actual, base))
 
     def forget_decisions(self) -> None:
         """The session was made again: what it had decided and does not run yet counts as queued ahead."""
@@ -267,10 +224,10 @@ class Drive:
     def _end_again(self, event: Event, order: Order) -> str:
         waiting = self.ledger.again.pop(order.key)
         if event.kind == FINISHED:
-            self._note(event, FINISHED, **_known(size=event.size))
+            self.scribe.about(event, FINISHED, size=event.size)
             self.ledger.missing.discard(order.task_key)
         else:
-            self._note(event, FAILED, note=event.note)
+            self.scribe.about(event, FAILED, note=event.note)
             if not event.note.startswith(LOST_RESULT):
                 self.told.failed(waiting, event.time)
                 return FAILED
@@ -298,11 +255,11 @@ class Drive:
         for cancel in decision.cancels:
             if (order := self.ledger.of_task(cancel.job, cancel.task)) is not None:
                 self.engine.cancel(order)
-        self._write_plan(reason)
+        self.scribe.planned(reason, self)
         self._queue_ahead()
         for end in decision.ended:
             self.told.note_end(end, self.history)
-        if self.told.is_waiting and not decision.starts and not self.ledger.orders:
+        if self.told.session.num_waiting and not self.history.has_answer:
             self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
 
     def _log_shadow(self) -> None:
@@ -377,8 +334,15 @@ class Drive:
     def _fill(self, device: str, rows: Sequence[tuple[Name, str, float, float]]) -> None:
         if device in self.told.away or not self.told.can_queue(device):
             return
+        if any(start.device == device for start in self.ledger.elsewhere.values()):
+            return  # what is decided comes here as soon as it is given back elsewhere, before all others
         for job, task, start, end in rows:
             if self.ledger.load(device) >= self._room(device):
+                return
+            order = self.ledger.of_task(job, task)
+            if order is not None and order.device != device and order.key in self.ledger.withdrawn:
+                return
+            if (job, task) in self.ledger.decided_only:
                 return
             if self.ledger.is_taken(job, task):
                 continue
@@ -414,66 +378,7 @@ class Drive:
         return Order(job, task, device, attempt, sequence, inputs, 0, *times)
 
     def _submit(self, order: Order, is_ahead: bool) -> None:
-        self.history.add(
-            "submitted",
-            self.now,
-            job=order.job,
-            task=order.task,
-            attempt=order.attempt,
-            device=order.device,
-            sequence=order.sequence,
-            ahead=is_ahead,
-        )
-        self.ledger.open(order, is_decided=not is_ahead)
+        self.scribe.submitted(order, self.now, is_ahead=is_ahead)
+        base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
+        self.ledger.open(order, base, is_decided=not is_ahead)
         self.engine.submit(order)
-
-    # -- what is written down ----------------------------------------------------------------------
-
-    def _note(self, event: Event, name: str, **fields: object) -> None:
-        self.history.add(
-            name,
-            event.time,
-            job=event.job,
-            task=event.task,
-            attempt=event.attempt,
-            device=event.device,
-            **fields,
-        )
-
-    def _write_plan(self, reason: str) -> None:
-        """Write down what is reserved wherever devices or orders have changed."""
-        rows = self.told.session.reservations()
-        plan = tuple((one.job, one.task, self.told.name(one.device)) for one in rows)
-        left = tuple(one for one in self.plan if one in set(plan))
-        if plan == left:
-            self.plan = plan
-            return
-        self.plan = plan
-        started = self.ledger.decided_rows()
-        if self.planned_end is None:
-            self.planned_end = self.expected_end()
-        self.history.add(
-            "planned",
-            self.now,
-            reason=reason,
-            rows=[list(row) for row in started]
-            + [
-                [
-                    one.job,
-                    one.task,
-                    self.told.name(one.device),
-                    round(one.expected_start, 6),
-                    round(one.expected_end, 6),
-                ]
-                for one in rows
-            ],
-        )
-
-
-def _known(**fields: object) -> dict[str, object]:
-    """The fields that are known."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in fields.items()
-        if value is not None
-    }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft import catalog
+from weft.catalog import Result
 from weft.errors import InputError, expect
 from weft.io.exports.of_run import of_run
 from weft.io.exports.of_schedule import of_schedule
@@ -22,7 +23,6 @@ from weft.io.verb_documents import document
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
-from weft.result import Result
 
 Around = Callable[[str], AbstractContextManager[None]]
 Source = str | Path | Schedule | Result | Problem

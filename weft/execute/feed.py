@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
-from weft.model.problem import Problem
+from weft.model.problem import Problem, run_times_on
 from weft.session.messages import Name
 
 
@@ -58,3 +62,24 @@ def feed_of(problem: Problem) -> Feed:
         Arrival(job.release, job.name, job.graph, job.deadline, job.weight, job.owner, job.eligible)
         for job in problem.jobs
     )
+
+
+def limits_of(arrival: Arrival, cluster: Cluster) -> dict[str, Any]:
+    """What keeps tasks from devices, as the history says it: ``slots`` beyond one each, and devices ``on`` which alone."""
+    graph, found = arrival.graph, dict[str, Any]()
+    if (graph.slots != 1).any():
+        found["slots"] = {graph.names[k]: int(graph.slots[k]) for k in np.flatnonzero(graph.slots != 1)}
+    allowed = np.isfinite(run_times_on(graph, cluster))[:, cluster.device_class]  # (num_tasks, num_devices)
+    if arrival.eligible is not None:
+        allowed &= [is_named(cluster, device, arrival.eligible) for device in range(cluster.num_devices)]
+    rows = np.flatnonzero(~allowed.all(axis=1)).tolist()
+    if rows:
+        names = cluster.device_names
+        found["on"] = {graph.names[k]: [names[d] for d in np.flatnonzero(allowed[k])] for k in rows}
+    return found
+
+
+def is_named(cluster: Cluster, device: int, eligible: tuple[str, ...]) -> bool:
+    """Whether a device is among those that a job names, by its own name or that of its class."""
+    name = cluster.classes[int(cluster.device_class[device])].name
+    return cluster.device_names[device] in eligible or name in eligible

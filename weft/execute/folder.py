@@ -79,10 +79,14 @@ def new_folder(out: str | Path | None, name: str) -> RunFolder:
         while (Path("runs") / f"{name}-{number}").exists():
             number += 1
         out = Path("runs") / f"{name}-{number}"
-    path = claim(out, "run", RUN)
-    if (path / HISTORY).exists():
-        raise InputError("there is a run in this folder: --resume goes on with it", file=str(path))
-    return RunFolder(path)
+    refuse_used(out)
+    return RunFolder(claim(out, "run", RUN))
+
+
+def refuse_used(out: str | Path | None) -> None:
+    """Raise where there is a run already."""
+    if out is not None and (Path(out) / HISTORY).exists():
+        raise InputError("there is a run in this folder: --resume goes on with it", file=str(out))
 
 
 def old_folder(out: str | Path) -> RunFolder:

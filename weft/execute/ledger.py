@@ -35,6 +35,8 @@ class Ledger:
         self.again: dict[Key, Order] = {}
         """An order that makes a lost result again -> the order that waits for it."""
         self.started: dict[Key, float] = {}
+        self.bases: dict[Key, float] = {}
+        """How long orders take by the cluster that the run began with."""
         self._of_task: dict[TaskKey, Order] = {}
         self._attempts: dict[TaskKey, int] = {}
         self._load: dict[str, int] = {}
@@ -57,9 +59,10 @@ class Ledger:
 
     # -- what becomes of an order --------------------------------------------------------------------
 
-    def open(self, order: Order, *, is_decided: bool) -> None:
-        """An order was given to the engine."""
+    def open(self, order: Order, base: float, *, is_decided: bool) -> None:
+        """An order was given to the engine; ``base``: its run time by the cluster that the run began with."""
         self.orders[order.key] = order
+        self.bases[order.key] = base
         if order.key not in self.again:
             self._of_task[order.task_key] = order
         self._attempts[order.task_key] = order.attempt
@@ -90,6 +93,7 @@ class Ledger:
         if self.orders.pop(order.key, None) is None:
             return
         self.started.pop(order.key, None)
+        self.bases.pop(order.key, None)
         for some in (self.undecided, self.withdrawn, self.unasked):
             some.discard(order.key)
         self._load[order.device] -= 1
@@ -140,9 +144,7 @@ class Ledger:
     def is_taken(self, job: Name, task: str) -> bool:
         """Whether a task is not to be queued ahead."""
         is_waiting = any(order.task_key == (job, task) for order in self.again.values())
-        return is_waiting or any(
-            (job, task) in some for some in (self._of_task, self.early, self.decided_only)
-        )
+        return is_waiting or (job, task) in self._of_task or (job, task) in self.early
 
     def load(self, device: str) -> int:
         """How many orders a device holds."""

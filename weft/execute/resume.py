@@ -12,6 +12,7 @@ from typing import Any
 from weft.execute.drive import Drive
 from weft.execute.engine import FAILED, FINISHED, STARTED, Event, Order
 from weft.execute.feed import Feed
+from weft.execute.split import SplitSession
 from weft.io.histories import Row
 from weft.session.messages import Name
 
@@ -22,6 +23,8 @@ class Past:
 
     elapsed: float = 0.0
     arrived: dict[Name, float] = field(default_factory=dict)
+    parts: dict[Name, str] = field(default_factory=dict)
+    """Which scheduler a job was given to, where jobs are divided."""
     events: list[Row] = field(default_factory=list)
     """Starts and ends of attempts that ended, in order."""
     running: list[tuple[Name, str, int]] = field(default_factory=list)
@@ -42,6 +45,7 @@ def read_past(rows: list[Row]) -> Past:
         event = row["event"]
         if event == "arrived":
             past.arrived[row["job"]] = float(row["time"])
+            past.parts |= {row["job"]: row["scheduler"]} if "scheduler" in row else {}
         elif event == "submitted":
             past.attempts[row["job"], row["task"]] = int(row["attempt"])
             past.sequence = max(past.sequence, int(row["sequence"]))
@@ -66,6 +70,9 @@ def read_past(rows: list[Row]) -> Past:
 def go_on(drive: Drive, past: Past, feed: Feed) -> None:
     """Bring a new driver to where the former one was."""
     told = drive.told
+    if isinstance(told.session, SplitSession):
+        for job, name in past.parts.items():
+            told.session.division.fix(job, name)
     moments: list[tuple[float, int, Any]] = []
     for arrival in feed.take_named(past.arrived):
         if arrival.job not in past.ended:

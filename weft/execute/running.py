@@ -11,12 +11,12 @@ from typing import Any
 from weft.errors import InputError
 from weft.execute.backends import Backend, family, is_own, open_backend, this_machine, three_unequal
 from weft.execute.drive import Drive
-from weft.execute.folder import RunFolder, new_folder, old_folder
+from weft.execute.folder import RunFolder, new_folder, old_folder, refuse_used
 from weft.execute.kept import Kept
 from weft.execute.recording import Flow
 from weft.execute.resume import read_past
 from weft.execute.run import Manner, Run, Task, carry_out
-from weft.execute.scheduling import Wanted
+from weft.execute.scheduling import Wanted, refuse, refuse_shadow
 from weft.execute.sources import REHEARSAL, Doing, Source, again, put_on, source_of, what_tasks_do
 from weft.execute.workloads import is_flow_file
 from weft.io.files import read_cluster
@@ -124,7 +124,7 @@ def run(
     cluster: str | Path | Cluster | None = None,
     scheduler: str | Any = "heft",
     out: str | Path | None = None,
-    functions: str | Mapping[str, Callable[..., Any]] | None = None,
+    functions: str | Path | Mapping[str, Callable[..., Any]] | None = None,
     resume: bool = False,
     on_progress: Callable[[Drive], None] | None = None,
     on_notice: Notice = lambda line: None,
@@ -165,7 +165,7 @@ def run(
         on=on,
         cluster=None if cluster is None or isinstance(cluster, Cluster) else str(cluster),
         scheduler=scheduler if isinstance(scheduler, str) else getattr(scheduler, "name", "own"),
-        functions=functions if isinstance(functions, str) else None,
+        functions=str(functions) if isinstance(functions, str | Path) else None,
         **options,
     )
     return run_request(request, out, given=given, resume=resume, on_progress=on_progress, on_notice=on_notice)
@@ -190,6 +190,7 @@ def run_request(
             request = _resumed(request, folder)
             task, backend = _continued(request, objects, folder, on_notice)
         else:
+            refuse_used(out)
             task, backend = _prepared(request, objects, on_notice)
             stack.callback(backend.close)
             folder = new_folder(out, task.label)
@@ -212,12 +213,15 @@ def _doing(request: Request, objects: Objects) -> Doing:
 def _prepared(request: Request, objects: Objects, notice: Notice) -> tuple[Task, Backend]:
     """Jobs on machines that are reached; whatever is wrong with either is said before anything starts."""
     source, doing = _source(request, objects), _doing(request, objects)
+    wanted, is_stream = request.manner(objects.scheduler).wanted, source.is_stream or len(source.jobs) > 1
+    refuse(wanted, is_stream=is_stream)
+    refuse_shadow(request.shadow, wanted, is_stream=is_stream)
     is_rehearsed = what_tasks_do(source, doing) == REHEARSAL
+    cluster, workers = _machines(request, objects, source, is_rehearsed=is_rehearsed, notice=notice)
     if is_rehearsed:
         notice(
             f"{source.label}: tasks are rehearsed: they take their time and hand on data, and do nothing else"
         )
-    cluster, workers = _machines(request, objects, source, is_rehearsed=is_rehearsed, notice=notice)
     task = put_on(source, cluster, doing)
     if request.profile_path is not None:
         task = _with_profile(task, request.profile_path)
@@ -304,7 +308,10 @@ def _resumed(request: Request, folder: RunFolder) -> Request:
     for name in ("graph", "jobs"):
         now, before = getattr(request, name), getattr(former, name)
         if now is not None and now != before:
-            raise InputError(f"the run in {folder.path} is of {before!r}, not of {now!r}", field=name)
+            raise InputError(
+                f"the run in {folder.path} is of {before!r}, not of {now!r}",
+                field="GRAPH" if name == "graph" else name,
+            )
     return former
 
 

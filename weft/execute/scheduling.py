@@ -13,8 +13,8 @@ from typing import Any
 
 from weft import catalog
 from weft.catalog import Result
-from weft.errors import UnsupportedError
-from weft.execute.split import SplitSession, parse_split
+from weft.errors import UnsupportedError, WeftError
+from weft.execute.split import Division, SplitSession, parse_split
 from weft.kinds import PROBLEMS, TASKS
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
@@ -56,24 +56,35 @@ class Chosen:
         return "live" if self.plan is None else "plan"
 
 
+def refuse(wanted: Wanted, *, is_stream: bool) -> None:
+    """Raise where nobody of that name can act on jobs that arrive like that; needs no machines."""
+    if wanted.split is not None:
+        for name, _ in parse_split(wanted.split):
+            _refuse_unknown(name, "split")
+    elif not _is_planner(wanted):
+        catalog.task_dispatcher(wanted.scheduler)
+    elif not can_join(catalog.planner(wanted.scheduler)) and is_stream:
+        raise UnsupportedError(
+            f"{_name(wanted)} cannot plan a job around others: heft, peft, cpop and lookahead can, or name a dispatcher",
+            field="scheduler",
+        )
+
+
 def choose(wanted: Wanted, problem: Problem, *, is_stream: bool) -> Chosen:
     """The scheduler of a run; refused where it cannot act on the problem or cannot be carried out."""
+    is_stream = is_stream or len(problem.jobs) > 1
+    refuse(wanted, is_stream=is_stream)
     if wanted.split is not None:
-        shares = parse_split(wanted.split)
-        parts = [(_live(name), share) for name, share in shares]
-        return Chosen(wanted.split, lambda cluster: _split(cluster, parts, wanted, problem))
-    name = wanted.scheduler if isinstance(wanted.scheduler, str) else wanted.scheduler.name
+        parts = [(_live(name), share) for name, share in parse_split(wanted.split)]
+        division = Division(parts)
+        return Chosen(wanted.split, lambda cluster: _split(cluster, parts, wanted, problem, division))
+    name = _name(wanted)
     if not _is_planner(wanted):
         dispatcher = catalog.task_dispatcher(wanted.scheduler)
         return Chosen(name, _opener(dispatcher, wanted, problem))
     planner = catalog.planner(wanted.scheduler)
     drift = math.inf if wanted.is_strict else DRIFT
-    if is_stream or len(problem.jobs) > 1:
-        if not can_join(planner):
-            raise UnsupportedError(
-                f"{name} cannot plan a job around others: heft, peft, cpop and lookahead can, or name a dispatcher",
-                field="scheduler",
-            )
+    if is_stream:
         return Chosen(name, _opener(PlanDispatcher(f"plan:{name}", planner, drift), wanted, problem))
     alone = _for_plan(problem)
     plan = catalog.schedule(
@@ -81,6 +92,28 @@ def choose(wanted: Wanted, problem: Problem, *, is_stream: bool) -> Chosen:
     )
     given = GivenPlan(name, {problem.jobs[0].name: plan.schedule})
     return Chosen(name, _opener(PlanDispatcher(f"plan:{name}", given, drift), wanted, problem), plan)
+
+
+def refuse_shadow(name: str | None, wanted: Wanted, *, is_stream: bool) -> None:
+    """Raise where nobody of that name can be asked beside the one who decides."""
+    if name is not None:
+        try:
+            refuse(replace(wanted, scheduler=name, split=None), is_stream=is_stream)
+        except WeftError as error:
+            error.field = "shadow"
+            raise
+
+
+def _refuse_unknown(name: str, field: str) -> None:
+    try:
+        catalog.task_dispatcher(_live(name))
+    except WeftError as error:
+        error.field = field
+        raise
+
+
+def _name(wanted: Wanted) -> str:
+    return wanted.scheduler if isinstance(wanted.scheduler, str) else str(wanted.scheduler.name)
 
 
 def _is_planner(wanted: Wanted) -> bool:
@@ -134,7 +167,7 @@ def _opener(dispatcher: Any, wanted: Wanted, problem: Problem) -> MakeSession:
 
 
 def _split(
-    cluster: Cluster, parts: list[tuple[str, float]], wanted: Wanted, problem: Problem
+    cluster: Cluster, parts: list[tuple[str, float]], wanted: Wanted, problem: Problem, division: Division
 ) -> SplitSession:
     makers = [(_opener(catalog.task_dispatcher(name), wanted, problem), name, share) for name, share in parts]
-    return SplitSession([(make(cluster), name, share) for make, name, share in makers], wanted.seed)
+    return SplitSession([(make(cluster), name, share) for make, name, share in makers], wanted.seed, division)

@@ -36,24 +36,51 @@ def parse_split(text: str) -> tuple[tuple[str, float], ...]:
     return tuple(found)
 
 
+class Division:
+    """Which scheduler gets which job; outlives sessions that are made again."""
+
+    def __init__(self, parts: Sequence[tuple[str, float]]) -> None:
+        self.names = [name for name, _ in parts]
+        self._shares = [share for _, share in parts]
+        self._credit = [0.0] * len(parts)
+        self._of: dict[Name, int] = {}
+
+    def part(self, job: Name) -> int:
+        """Number of the scheduler of a job: the one that is furthest below its share, once and for all."""
+        if job not in self._of:
+            highest = max(range(len(self.names)), key=lambda k: (self._credit[k] + self._shares[k], -k))
+            self._give(job, highest)
+        return self._of[job]
+
+    def fix(self, job: Name, name: str) -> None:
+        """A job has been given to a scheduler before, in a run that goes on."""
+        if job not in self._of and name in self.names:
+            self._give(job, self.names.index(name))
+
+    def _give(self, job: Name, number: int) -> None:
+        self._credit = [credit + share for credit, share in zip(self._credit, self._shares, strict=True)]
+        self._credit[number] -= 1.0
+        self._of[job] = number
+
+
 class SplitSession(Session):
     """Several sessions that take turns; to whoever drives it, one."""
 
-    def __init__(self, parts: Sequence[tuple[Session, str, float]], seed: int) -> None:
+    def __init__(
+        self, parts: Sequence[tuple[Session, str, float]], seed: int, division: Division | None = None
+    ) -> None:
         self._parts = [session for session, _, _ in parts]
-        self.names = [name for _, name, _ in parts]
-        self._shares = [share for _, _, share in parts]
+        self.division = division or Division([(name, share) for _, name, share in parts])
         self.scheduler = ",".join(f"{name}:{share:g}" for _, name, share in parts)
         self.problem, self.seed = self._parts[0].problem, seed
         self._graphs: dict[Name, TaskGraph] = {}
         self._of: dict[Name, int] = {}
-        self._credit = [0.0] * len(parts)
         self._held: dict[tuple[Name, str], str] = {}  # what runs -> its name among the others' jobs
         self._num_held = self._turn = 0
 
     def part_of(self, job: Name) -> str:
         """The scheduler that a job was given to."""
-        return self.names[self._of[job]]
+        return self.division.names[self._of[job]]
 
     @property
     def now(self) -> float:
@@ -83,10 +110,8 @@ class SplitSession(Session):
         """A job goes to the scheduler that is furthest below its share."""
         if graph is None:
             raise InputError("expected the graph of the job", field="arrived.graph")
-        self._credit = [credit + share for credit, share in zip(self._credit, self._shares, strict=True)]
-        chosen = max(range(len(self._parts)), key=lambda k: (self._credit[k], -k))
+        chosen = self.division.part(job)
         self._parts[chosen].arrived(job, time, graph=graph, **settings)
-        self._credit[chosen] -= 1.0
         self._of[job], self._graphs[job] = chosen, graph
 
     def closed(self, time: float) -> None:
@@ -153,13 +178,15 @@ class SplitSession(Session):
             number = (k + self._turn) % len(self._parts)
             session = self._parts[number]
             decision = session.decide(max(time, session.now))
-            while again := [one for one in decision.starts if one.job not in self._of]:
-                self._clear(session, again, max(time, session.now))
+            while True:
                 starts += self._own(decision, time)
+                cancels += [one for one in decision.cancels if one.job in self._of]
+                ended += [one for one in decision.ended if one.job in self._of]
+                again = [one for one in decision.starts if one.job not in self._of]
+                if not again:
+                    break
+                self._clear(session, again, max(time, session.now))
                 decision = session.decide(max(time, session.now))
-            starts += self._own(decision, time)
-            cancels += [one for one in decision.cancels if one.job in self._of]
-            ended += [one for one in decision.ended if one.job in self._of]
             wakes += [] if decision.wake_at is None else [decision.wake_at]
         for end in ended:
             self._graphs.pop(end.job, None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.execute.engine import Event, Order
-from weft.execute.feed import Arrival
+from weft.execute.feed import Arrival, is_named
 from weft.io.histories import History
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
@@ -92,11 +92,6 @@ class Told:
         """Whether a task is reported."""
         return task in self.done.get(job, ())
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a device is free and a task waits."""
-        return self.session.is_due
-
     # -- events ------------------------------------------------------------------------------------
 
     def arrived(self, arrival: Arrival, time: float, *, is_last: bool = False) -> None:
@@ -114,7 +109,7 @@ class Told:
             return
         eligible = arrival.eligible
         if eligible is not None:  # by names of the run, which a session's cluster may not have
-            here = {name for name, k in self.devices.items() if _is_named(self.cluster, name, k, eligible)}
+            here = {name for name, k in self.devices.items() if is_named(self.cluster, k, eligible)}
             names = session.problem.cluster.device_names
             eligible = tuple(names[self.devices[name]] for name in self.devices if name in here)
         session.arrived(
@@ -256,10 +251,6 @@ def _fail(session: Session, order: Order, device: int, time: float) -> None:
 
 def _is_limited(one: DeviceClass) -> bool:
     return bool(np.isfinite(one.memory)) or bool(one.capacity)
-
-
-def _is_named(cluster: Cluster, name: str, device: int, eligible: tuple[str, ...]) -> bool:
-    return name in eligible or cluster.classes[int(cluster.device_class[device])].name in eligible
 
 
 def slowed(cluster: Cluster, factors: list[float]) -> Cluster:

@@ -217,18 +217,25 @@ class VirtualTasks(_Virtual):
         return found
 
     def _take(self, runs: list[_Run]) -> list[Event]:
-        """What a device was given ahead and can begin; what has lost an input fails."""
+        """What a device was given ahead and can begin; what has lost an input fails, wherever it stands."""
         found = []
-        while runs and self._can_begin(runs[0]):
-            run = runs[0]
-            missing = [task for task in run.awaits if (run.job, self._node(run.job, task)) not in self._done]
+        for run in list(runs):
+            missing = [
+                task for task in self._ended_of(run) if (run.job, self._node(run.job, task)) not in self._done
+            ]
             if missing:
                 self._leave(run)
                 found.append(run.event(FAILED, self.now, note=f"its input {missing[0]!r} has failed"))
-            else:
-                self._wait_no_more(run)
-                self._begin(run, self._data_there(run))
+        while runs and self._can_begin(runs[0]):
+            run = runs[0]
+            self._wait_no_more(run)
+            self._begin(run, self._data_there(run))
         return found
+
+    def _ended_of(self, run: _Run) -> list[str]:
+        """Of the inputs that a run awaits, those that have ended."""
+        still = self._open(run.order.job, run.awaits)
+        return [task for task in run.awaits if task not in still]
 
     def _wait_no_more(self, run: _Run) -> None:
         self._waiting[run.device].remove(run)

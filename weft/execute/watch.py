@@ -96,7 +96,7 @@ class SpeedWatch:
             order = drive.ledger.orders.get(key)
             if order is None:
                 continue
-            base = (order.end - order.start) / drive.told.factors[drive.told.number(order.device)]
+            base = drive.ledger.bases[key]
             if base * self.seconds_per_unit >= self.least_time:
                 ratio = (drive.now - began) / base
                 if ratio > self.overdue * drive.told.factors[drive.told.number(order.device)]:

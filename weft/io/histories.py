@@ -18,6 +18,10 @@ from weft.errors import InputError
 HISTORY = "history.jsonl"
 SCHEMA = "weft/history/1"
 
+ANSWERS = ("submitted", "started", "waited", "resumed")
+"""Events that answer the question what to start; it is open again after all others but those of ``SILENT``."""
+SILENT = ("planned", "shadow", "speed", "stray")
+
 Row = dict[str, Any]
 
 
@@ -30,6 +34,8 @@ class History:
     def __init__(self, path: Path | None, *, keeps: bool = True) -> None:
         self.rows: list[Row] = []
         self._keeps = keeps
+        self.has_answer = not keeps
+        """Whether nothing has happened since something was started, or was said to wait."""
         self._file = None
         if path is not None:
             if path.exists():
@@ -47,6 +53,7 @@ class History:
             row["at"] = round(time, 6)  # it happened before what is already written down
         row |= fields
         self.rows.append(row)
+        self.has_answer = event in ANSWERS or (self.has_answer and event in SILENT)
         if self._file is not None:
             self._file.write(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n")
             self._file.flush()

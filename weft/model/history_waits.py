@@ -28,7 +28,6 @@ class Waits:
         self._ready: dict[Group, dict[Task, None]] = {}
         self._due: tuple[Task, Device] | None = None
         self._since = 0.0
-        self._last_wait = 0.0
 
     def settle(self, task: Task, place: int) -> None:
         """Note whether a task could be given to a device."""
@@ -40,12 +39,10 @@ class Waits:
 
     def restart(self, time: float) -> None:
         """A new driver has taken over: nobody waited for what happened before."""
-        self._due, self._since, self._last_wait = None, time, time
+        self._due, self._since = None, time
 
     def note(self, event: str, time: float) -> None:
         """A row was read."""
-        if event == "waited":
-            self._last_wait = time
         if event in _ANSWERS:
             self._due = None
         elif event not in _SILENT:
@@ -75,7 +72,7 @@ class Waits:
         """Orders that could have started on a device long before."""
         for order in device.waiting:
             task = order.task
-            begun = max(order.since, task.ready_since, device.free_since, self._last_wait)
+            begun = max(order.since, task.ready_since, device.free_since)
             is_late = time - begun > self._deadline
             if is_late and device.used + task.slots <= device.slots and task.has_all:
                 yield task, device, f"waited {time - begun:g} on a free device, all its parents reported"

@@ -203,7 +203,7 @@ def test_kubernetes_places_by_label_or_by_node(placed: Placed, affinity: str, no
         assert rule == {"key": key, "operator": "In", "values": [value]}
 
 
-def test_kubernetes_takes_commands_of_wfformat_literally():
+def test_kubernetes_takes_commands_literally():
     yaml = pytest.importorskip("yaml")
     problem = read_problem(_examples() / "pipeline.json", _examples() / "cluster.toml")
     found = plan_of(problem)
@@ -214,8 +214,17 @@ def test_kubernetes_takes_commands_of_wfformat_literally():
         doc["metadata"]["annotations"]["weft.dev/task"]: doc["spec"]["template"]["spec"]["containers"][0]["command"]
         for doc in docs
     }  # fmt: skip
-    assert commands["darks"] == ["average-darks", "dark-frames.fits"]
+    assert commands["darks"] == ["/bin/sh", "-c", "average-darks dark-frames.fits"]
     assert commands[tasks[0].name] == ["/bin/sh", "-c", 'echo "$$(HOME)" $$$$']
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [("'echo a'", ("/bin/sh", "-c", "echo a")), ('["echo", "a b"]', ("echo", "a b"))]
+)
+def test_commands_of_own_graphs_are_kept(command: str, words: tuple[str, ...], tmp_path: Path):
+    text = f'schema = "weft/graph/1"\ntasks = [{{ name = "x", work = 1, command = {command} }}]\n'
+    (tmp_path / "g.toml").write_text(text)
+    assert plan_of(read_problem(tmp_path / "g.toml", "gpu-mix-8")).tasks[0].command == words
 
 
 # -- what holds for every plan -------------------------------------------------------------------

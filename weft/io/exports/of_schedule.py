@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from weft.errors import InputError
-from weft.io import wfformat
+from weft.io import native, wfformat
 from weft.io.exports.placed import DONE, Device, Placed, Span, Task
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
@@ -121,23 +120,31 @@ def tasks_of(graph: TaskGraph, job: str) -> list[Task]:
 
 
 def _told(graph: TaskGraph) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Command and output files by task, where the graph was read from WfFormat."""
+    """Command and output files by task, as the file says that the graph was read from."""
     document = graph.metadata.get(wfformat.METADATA)
     try:
         rows = wfformat.told_of(document) if isinstance(document, Mapping) else []
     except InputError:  # metadata is free: whatever stands there may be something else
-        return {}
-    return {name: (_command(row), outputs) for name, row, outputs in rows}
+        rows = []
+    told = {name: (_wfformat_command(row), outputs) for name, row, outputs in rows}
+    given = graph.metadata.get(native.COMMANDS)
+    for name, line in given.items() if isinstance(given, Mapping) else ():
+        told[name] = (_command(line), told.get(name, ((), ()))[1])
+    return told
 
 
-def _command(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """Program and arguments; a program that is a line of a shell goes to one."""
+def _wfformat_command(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Program and arguments as one line for the shell, as ``weft run`` carries them out."""
     command = run.get("command")
-    program = command.get("program") if isinstance(command, Mapping) else None
-    if not isinstance(program, str) or not program.strip():
+    found = command if isinstance(command, Mapping) else {}
+    program, arguments = found.get("program"), found.get("arguments") or []
+    if not isinstance(program, str) or not isinstance(arguments, list):
         return ()
-    given = command.get("arguments") if isinstance(command, Mapping) else None
-    arguments = [str(one) for one in given] if isinstance(given, list) else []
-    if any(c.isspace() for c in program):
-        return ("/bin/sh", "-c", " ".join([program, *map(shlex.quote, arguments)]))
-    return (program, *arguments)
+    return _command(" ".join([program, *map(str, arguments)]))
+
+
+def _command(line: object) -> tuple[str, ...]:
+    """A line for the shell, or a program with its arguments."""
+    if isinstance(line, str):
+        return ("/bin/sh", "-c", line) if line.strip() else ()
+    return tuple(map(str, line)) if isinstance(line, list | tuple) else ()
