@@ -26,6 +26,8 @@ EXTRAS = {
     "onnx": ("onnx", "ONNX models as operator graphs"),
     "solve": ("ortools", "exact schedules with CP-SAT"),
     "train": ("torch", "training learned schedulers"),
+    "dask": ("distributed", "running on Dask"),
+    "ray": ("ray", "running on Ray"),
 }
 """Extra -> the package that tells whether it is there, and what it is for."""
 OLDEST = {"ortools": (9, 15)}
