@@ -52,6 +52,8 @@ class Drive:
     history: History
     ahead: int = 1
     """Orders that a device may hold beyond its slots, where they are reserved for it."""
+    keeps_results: bool = True
+    """Whether the engine keeps the results of jobs that are over; a stream would fill its memory with them."""
     watcher: Watcher | None = None
     listen: Callable[[Drive], None] = lambda drive: None
     """Called after every moment, to show progress."""
@@ -279,6 +281,8 @@ class Drive:
         self._queue_ahead()
         for end in decision.ended:
             self.told.note_end(end, self.history)
+            if not self.keeps_results:
+                self.engine.release(end.job)
         if self.told.session.num_waiting and not self.history.has_answer:
             self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
 

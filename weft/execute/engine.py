@@ -107,6 +107,9 @@ class Engine(Protocol):
     def cancel(self, order: Order) -> None:
         """This order is not wanted any more: unless it ends first, it fails with the note ``cancelled``."""
 
+    def release(self, job: Name) -> None:
+        """Nobody will ask for the results of a job any more."""
+
     def close(self) -> None:
         """Stop what runs and leave nothing behind; may be called at any time, and again."""
 

@@ -130,7 +130,7 @@ class LocalEngine:
         """The result of a task that has finished, unpacked here."""
         return unpack(self._results[job, task])
 
-    def forget(self, job: Name) -> None:
+    def release(self, job: Name) -> None:
         """Let go of the results of a job."""
         for key in [key for key in self._results if key[0] == job]:
             del self._results[key]

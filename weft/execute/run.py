@@ -167,6 +167,7 @@ def _drive(
         task.feed,
         history,
         ahead=manner.ahead,
+        keeps_results=not task.is_stream,
         watcher=watcher,
         listen=listen or (lambda drive: None),
         outcome=outcomes_of(task.problem, manner.wanted.seed),
