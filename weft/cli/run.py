@@ -182,17 +182,15 @@ def _print(found: Run, as_json: bool) -> None:
 
 def failures(executed: Executed, folder: Path) -> list[str]:
     """Tasks that failed for good: why, and where their logs are."""
-    from weft.execute.folder import TASKS, RunFolder
+    from weft.execute.folder import RunFolder
 
     files = RunFolder(folder)
     failed = [one for one in executed.tasks if one.outcome == "failed"]
     notes = {one.key: one.note for one in executed.attempts if one.note}
     lines = []
     for one in failed[:MOST_FAILURES]:
-        logs = folder / TASKS / Path(files.task(one.job, one.task)).name
-        lines.append(
-            f"{one.task} failed: {notes.get((one.job, one.task), 'no reason given')}; logs in {logs}"
-        )
+        note = notes.get((one.job, one.task), "no reason given")
+        lines.append(f"{one.task} failed: {note}; logs in {files.home(one.job, one.task)}")
     if len(failed) > MOST_FAILURES:
         lines.append(f"... and {len(failed) - MOST_FAILURES} more")
     return lines

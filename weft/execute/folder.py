@@ -47,6 +47,10 @@ class RunFolder:
         folder.mkdir(parents=True, exist_ok=True)
         return str(folder.resolve())
 
+    def home(self, job: Name, task: str) -> Path:
+        """The folder of a task that was given to a worker; it may not be there."""
+        return self.path / TASKS / str(self._numbers.get((job, task), 0))
+
     def write_asked(self, asked: dict[str, Any]) -> None:
         """What the run was asked to do."""
         text = json.dumps({"schema": SCHEMA, **asked}, indent=1, allow_nan=False)

@@ -19,6 +19,7 @@ from weft.execute.drive import Drive
 from weft.execute.engine import Engine
 from weft.execute.feed import Feed
 from weft.execute.folder import PLAN, RunFolder
+from weft.execute.keeping import RESULT, NotKept, kept
 from weft.execute.resume import go_on, read_past
 from weft.execute.scheduling import Chosen, Wanted, choose
 from weft.execute.told import Told
@@ -86,8 +87,22 @@ class Run:
     """Whether every job ended well."""
     reason: str
     rows: tuple[Row, ...]
-    results: Callable[[str, str], Any]
-    """Result of a task of a job, by their names; only while the engine is open."""
+
+    def result(self, task: str, job: Name | None = None) -> Any:
+        """Result of a task, as the folder of the run keeps it; which job's, where there are several."""
+        jobs = [row["job"] for row in self.rows if row["event"] == "arrived"]
+        if job is None and len(jobs) != 1:
+            raise InputError(f"expected one of {', '.join(map(str, jobs)):.200}", field="job")
+        if self.folder is None:
+            raise InputError("a run without a folder keeps no results", field="task")
+        home = RunFolder(self.folder).home(jobs[0] if job is None else job, task)
+        try:
+            return kept(home)
+        except NotKept:
+            raise InputError(
+                f"no result of it is kept: it did not end well, or returned what {RESULT} cannot hold",
+                field=f"task {task}",
+            ) from None
 
     @property
     def error_percent(self) -> float | None:
@@ -258,7 +273,6 @@ def _result(drive: Drive, task: Task, chosen: Chosen, folder: RunFolder | None, 
         bool(last.get("ok")),
         str(last.get("reason", "")),
         tuple(rows),
-        getattr(engine, "result", _no_result),
     )
 
 
@@ -269,10 +283,6 @@ def planned_end(rows: list[Row]) -> float | None:
     if plan is None or not plan["rows"] or num_jobs > 1:
         return None
     return max(float(row[4]) for row in plan["rows"])
-
-
-def _no_result(job: str, task: str) -> Any:
-    raise InputError("the engine keeps no results", field="results")
 
 
 class _closing:
