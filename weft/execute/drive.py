@@ -68,6 +68,8 @@ class Drive:
     planned_end: float | None = None
     """When the first plan was to end."""
     scribe: Scribe = field(init=False)
+    _is_news: bool = False
+    """Whether the session was told of an end after it had decided."""
     _reasons: list[str] = field(default_factory=list)
     """Why plans may have changed since the last decision."""
 
@@ -285,6 +287,9 @@ class Drive:
                 self.engine.release(end.job)
         if self.told.session.num_waiting and not self.history.has_answer:
             self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
+        if self._is_news:
+            self._is_news = False
+            self.decide()
 
     def _log_shadow(self) -> None:
         starts = self.told.shadow_starts(self.now)
@@ -315,7 +320,7 @@ class Drive:
         told = event._replace(device=start.device, time=self.now)
         self.told.started(order, told)
         self.told.finished(order, told)
-        self._reasons.append("")
+        self._is_news = True
 
     def _order_now(self, start: Start) -> None:
         inputs = self._inputs(start.job, start.task)

@@ -334,7 +334,8 @@ def _continued(request: Request, objects: Objects, folder: RunFolder, notice: No
     source = _source(request, objects)
     problem = folder.read_problem()
     past = read_past(read_history(folder.history))
-    if past.is_closed or past.ended.issuperset(job.name for job in problem.jobs):
+    is_all = past.ended.issuperset(job.name for job in problem.jobs)
+    if past.is_ok or (past.is_closed and is_all):
         raise InputError("this run is over: nothing is left to do", file=str(folder.path))
     task = again(source, problem, _doing(request, objects))
     workers: Mapping[str, str] = {} if request.cluster is None else read_workers(request.cluster)

@@ -56,6 +56,8 @@ class Told:
         self.open_jobs: dict[Name, TaskGraph] = {}
         self.done: dict[Name, set[str]] = {}
         """Tasks that are reported, of jobs that are not over."""
+        self.left_out: set[tuple[Name, str]] = set()
+        """Tasks that a former driver has said to be dropped or skipped."""
         self.num_tasks = self.num_done = 0
         self.ends: list[End] = []
         self.num_sessions = 1
@@ -102,7 +104,11 @@ class Told:
         self.num_tasks += arrival.graph.num_tasks
         self._tell(arrival.job, lambda session: self._arrive(session, arrival, time))
         if is_last:
-            self._tell(None, lambda session: session.closed(max(time, session.now)))
+            self.no_more(time)
+
+    def no_more(self, time: float) -> None:
+        """No other job will come."""
+        self._tell(None, lambda session: session.closed(max(time, session.now)))
 
     def _arrive(self, session: Session, arrival: Arrival, time: float) -> None:
         if arrival.is_known:
@@ -218,9 +224,11 @@ class Told:
         """A job is over: write down what became of it and forget the rest."""
         graph, done = self.open_jobs.pop(end.job), self.done.pop(end.job)
         for task in end.dropped:
-            history.add("dropped", end.time, job=end.job, task=task, because=_cause(graph, task, end.failed))
+            if (end.job, task) not in self.left_out:
+                because = _cause(graph, task, end.failed)
+                history.add("dropped", end.time, job=end.job, task=task, because=because)
         for task in graph.names:
-            if end.outcome == "done" and task not in done:
+            if end.outcome == "done" and task not in done and (end.job, task) not in self.left_out:
                 history.add("skipped", end.time, job=end.job, task=task)
         history.add("ended", end.time, job=end.job, outcome=end.outcome, reason=end.reason)
         self.ends.append(end)
