@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from strategies import LINKS, SHAPES, make_cluster, make_graph, with_needs
 
 from weft.execute.drive import Drive
+from weft.execute.engine import FAILED, FINISHED, LOST, LOST_RESULT, Event, Order
 from weft.execute.faults import Failure, Faults, Loss, Slowdown
 from weft.execute.feed import feed_of
 from weft.execute.scheduling import Wanted, choose
@@ -18,6 +20,7 @@ from weft.execute.watch import SpeedWatch
 from weft.io.histories import SCHEMA, History, Row
 from weft.model.history_oracle import check_history
 from weft.model.problem import Job, Problem, realise
+from weft.session.messages import Name
 
 STYLES = (
     Wanted("heft"),
@@ -30,6 +33,7 @@ STYLES = (
     Wanted("priced", split="priced:0.7,heft:0.3"),
 )
 """Who decides: given plans, plans made at events, dispatchers, several at once."""
+GONE = "gone"
 FOR_GOOD = 12
 """An attempt that no task reaches."""
 
@@ -51,6 +55,37 @@ class Drove:
         return [str(one) for one in check_history(self.rows)]
 
 
+class ForgetfulTasks(VirtualTasks):
+    """Results are gone with the device that made them, as on clusters that keep them in memory."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._homes: dict[tuple[Name, str], str] = {}
+
+    def submit(self, order: Order) -> None:
+        """Refuse an order whose input is gone."""
+        for task in order.inputs:
+            if self._homes.get((order.job, task), GONE) == GONE and not self._open(order.job, (task,)):
+                note = f"{LOST_RESULT}{task}"
+                self._news.append(
+                    Event(FAILED, self.now, order.device, order.job, order.task, order.attempt, note=note)
+                )
+                return
+        super().submit(order)
+
+    def events(self, until: float | None) -> list[Event]:
+        """Note where results are."""
+        found = super().events(until)
+        for event in found:
+            if event.kind == FINISHED:
+                self._homes[event.job, event.task] = event.device
+            elif event.kind == LOST:
+                self._homes = {
+                    key: GONE if home == event.device else home for key, home in self._homes.items()
+                }
+        return found
+
+
 def go(
     problem: Problem,
     wanted: Wanted,
@@ -60,6 +95,7 @@ def go(
     shadow: str | None = None,
     watches: bool = True,
     ahead: int = 1,
+    engine_class: type[VirtualTasks] = VirtualTasks,
 ) -> Drove:
     """Carry a problem out in virtual time."""
     clean = problem.replaced(noise=0.0)
@@ -69,7 +105,7 @@ def go(
     begin(history, clean, chosen.name, chosen.policy)
     told = Told(clean.cluster, chosen.make, other)
     watcher = SpeedWatch() if watches else None
-    engine = VirtualTasks(problem, realise(problem, seed), faults)
+    engine = engine_class(problem, realise(problem, seed), faults)
     drive = Drive(told, engine, feed_of(clean), history, ahead=ahead, watcher=watcher)
     drive.run()
     finish(drive)

@@ -203,8 +203,13 @@ def _write(sources: Sequence[str | Path], chosen: reports.Options, path: Path, t
 
 
 def _recipe_of(name: str) -> dict[str, object]:
-    """A built-in training recipe with all its defaults; empty for another."""
-    return read_recipe(name).to_dict() if name in recipe_names() else {}
+    """A built-in training recipe, or a file that is still there, with all its defaults; else empty."""
+    if name not in recipe_names() and not (name.endswith(".toml") and Path(name).is_file()):
+        return {}
+    try:
+        return read_recipe(name).to_dict()
+    except InputError:  # the file has become something else
+        return {}
 
 
 def _check_subject(subject: str | None, names: list[str]) -> None:

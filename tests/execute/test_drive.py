@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
-from driving import STYLES, Drove, drawn, faults_of, go
+from driving import STYLES, Drove, ForgetfulTasks, drawn, faults_of, go
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,6 +102,21 @@ def test_most_tasks_of_a_plan_are_queued_ahead():
     assert not any(
         row["ahead"] for seed in range(5) for row in go(drawn(seed), STYLES[0], ahead=0).of("submitted")
     )
+
+
+@settings(max_examples=120, deadline=None)
+@given(SMALL, SMALL, WANTED, st.sampled_from((0, 1, 2)))
+def test_results_that_went_down_with_a_device_are_made_again(
+    seed: int, fault_seed: int, wanted: Wanted, ahead: int
+):
+    problem = problem_of(seed, wanted, 0.3)
+    faults = faults_of(fault_seed, problem)
+    drove = go(problem, wanted, faults, seed=seed, ahead=ahead, engine_class=ForgetfulTasks)
+    assert drove.violations == []
+    assert all(count == 1 for count in fates(drove).values())
+    kept = go(problem, wanted, faults, seed=seed, ahead=ahead)
+    if not faults.failures:
+        assert fates(drove) == fates(kept)
 
 
 # -- shadows -----------------------------------------------------------------------------------------

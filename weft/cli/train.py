@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,8 +74,7 @@ def train(
             chosen.check(one)
         _describe(chosen, seed, as_json)
         return
-    several = f" with {output.count(len(numbers), 'seed')}" if numbers else ""
-    with output.progress(f"training {chosen.name}{several}"):
+    with output.progress(f"training {chosen.name}{_several(numbers)}"):
         found = run(
             chosen,
             out or folder_of(recipe),
@@ -86,6 +86,7 @@ def train(
             start=start,
             resume=resume,
             tensorboard=tensorboard,
+            origin=recipe,
             on_progress=Reporter(chosen),
             on_notice=output.note,
         )
@@ -94,6 +95,10 @@ def train(
         return
     output.say(str(found))
     output.next_command(chosen.next_command(found.run if found.is_group else f"{found.run}@best"))
+
+
+def _several(seeds: Sequence[int] | None) -> str:
+    return f" with {output.count(len(seeds), 'seed')}" if seeds else ""
 
 
 def _describe(recipe: TrainingRecipe, seed: int, as_json: bool) -> None:

@@ -49,12 +49,17 @@ class Connection:
     client: Any
     on: str
     cluster: Any = None
+    settings: Any = None
+    """Settings of Dask that hold as long as the cluster runs."""
 
     def close(self) -> None:
         """Leave a cluster of others as it is; end what was started here."""
         self.client.close()
         if self.cluster is not None:
             self.cluster.close()
+        if self.settings is not None:
+            self.settings.__exit__(None, None, None)
+            self.settings = None
 
     def __enter__(self) -> Self:
         return self
@@ -169,26 +174,17 @@ def _start(workers: Sequence[LocalWorker]) -> Connection:
     package = distributed()
     import dask
 
-    quiet = logging.ERROR
-    options = {"host": "127.0.0.1", "dashboard": False, "silence_logs": quiet}
-    # Given as settings of the workers too: what Dask moves behind a plan's back is never wanted.
-    with dask.config.set({"distributed.scheduler.work-stealing": False}):
+    # What Dask moves behind a plan's back is never wanted. A cluster gives a dead worker up after 15 s otherwise, though
+    # on a busy machine its nanny takes longer to start another; that is looked up when the worker dies.
+    settings = dask.config.set(
+        {"distributed.scheduler.work-stealing": False, "distributed.deploy.lost-worker-timeout": "24h"}
+    )
+    try:
         cluster = package.SpecCluster(
-            workers={
-                worker.name: {
-                    "cls": package.Nanny,
-                    "options": {
-                        **options,
-                        "name": worker.name,
-                        "nthreads": worker.threads,
-                        "memory_limit": worker.memory or 0,
-                        "resources": dict(worker.resources),
-                    },
-                }
-                for worker in workers
-            },
+            workers={worker.name: _worker_options(package, worker) for worker in workers},
             scheduler={
                 "cls": package.Scheduler,
+                # The port is taken even where nothing is shown: 0 is one that is free.
                 "options": {
                     "host": "127.0.0.1",
                     "port": 0,
@@ -196,11 +192,29 @@ def _start(workers: Sequence[LocalWorker]) -> Connection:
                     "dashboard_address": "127.0.0.1:0",
                 },
             },
-            silence_logs=quiet,
+            silence_logs=logging.ERROR,
         )
-        client = package.Client(cluster, set_as_default=False)
+    except BaseException:
+        settings.__exit__(None, None, None)
+        raise
+    client = package.Client(cluster, set_as_default=False)
     client.wait_for_workers(len(workers), timeout=60)
-    return Connection(client, "dask", cluster)
+    return Connection(client, "dask", cluster, settings)
+
+
+def _worker_options(package: Any, worker: LocalWorker) -> dict[str, Any]:
+    return {
+        "cls": package.Nanny,
+        "options": {
+            "host": "127.0.0.1",
+            "dashboard": False,
+            "silence_logs": logging.ERROR,
+            "name": worker.name,
+            "nthreads": worker.threads,
+            "memory_limit": worker.memory or 0,
+            "resources": dict(worker.resources),
+        },
+    }
 
 
 def _reach(on: str, patience: float) -> Connection:

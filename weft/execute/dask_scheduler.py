@@ -32,6 +32,7 @@ def watch() -> Callable[..., Any]:
 
         class Watch(SchedulerPlugin):  # type: ignore[misc]
             name = topic
+            task: Any = None  # that starts stealing again
             seen: list[Any] = []  # noqa: RUF012  the class is made for one object
             found_stealing = "stealing" in callbacks or any(one.found_stealing for one in others())
 
@@ -71,11 +72,13 @@ def end_watch() -> Callable[..., Any]:
     The answer: (key, address of the worker, seconds, bytes of the result) of every run that was noted.
     """
 
-    def end(topic: str, dask_scheduler: Any = None) -> list[Any]:
+    async def end(topic: str, dask_scheduler: Any = None) -> list[Any]:
         plugin = dask_scheduler.plugins.get(topic)
         if plugin is None:
             return []
         plugin.end(dask_scheduler)
+        if plugin.task is not None:
+            await plugin.task
         return list(plugin.seen)
 
     return end

@@ -87,6 +87,13 @@ def run_order(ticket: Ticket, *values: Any) -> Any:
     return result
 
 
+def clock() -> float:
+    """What time it is here; having been asked, a worker has loaded what its first order needs."""
+    import cloudpickle  # noqa: F401
+
+    return time.time()
+
+
 def withdraw(topic: str, number: int) -> bool:
     """Keep an order from being started here: whether that came in time. If not, what can be stopped is."""
     with _lock:

@@ -82,7 +82,7 @@ class Drive:
         self.engine.start()
         moments: Moments = LiveMoments() if self.engine.is_live else VirtualMoments()
         while moments.advance(self):
-            self._decide()
+            self.decide()
             self.listen(self)
 
     def expected_end(self) -> float | None:
@@ -116,7 +116,6 @@ class Drive:
 
     def _happen(self, event: Event) -> str:
         """Tell one event; returns why plans may have changed, if they may."""
-        event = event._replace(time=max(event.time, self.told.session.now))
         if event.kind == FINISHED and event.branch is None:
             event = event._replace(branch=self.outcome(event.job, event.task))
         if event.kind in (LOST, JOINED):
@@ -126,7 +125,7 @@ class Drive:
             self._start(event, order)
             return ""
         if event.kind == VACATED:
-            self.told.session.vacated(event.job, event.task, self.told.number(event.device), event.time)
+            self.told.vacated(event)
             return ""
         if order is None:
             self.scribe.about(event, STRAY, note=event.note or event.kind)
@@ -139,10 +138,12 @@ class Drive:
             return ""
         self.history.add(event.kind, event.time, device=event.device, note=event.note)
         if event.kind == LOST:
-            freed = self.ledger.lose(event.device)
+            freed, left = self.ledger.lose(event.device), self.ledger.again.lose(event.device)
             self.told.lost(event.device, event.time)
             for start in freed:
                 self._order_now(start)
+            for order, task in left:
+                self._make_again(order, task)
         else:
             self.told.joined(event.device, event.time)
         return event.kind
@@ -215,10 +216,15 @@ class Drive:
     # -- results that are gone ---------------------------------------------------------------------
 
     def _make_again(self, order: Order, task: str) -> None:
-        """A decided order waits for a result to be made again on its device; then it is ordered anew."""
+        """A decided order waits for a result to be made again on its device, or wherever it is; then it goes on."""
+        self.ledger.missing.add((order.job, task))
+        maker = self.ledger.again.maker(order.job, task)
+        if maker is not None:
+            self.ledger.again.join(maker, order)
+            return
         inputs = self._inputs(order.job, task)
-        first = self._order(order.job, task, order.device, inputs, (order.start, order.end))
-        self.ledger.again[first.key] = order
+        first = self._order(order.job, task, order.device, inputs, (self.now, self.now))
+        self.ledger.again.add(first, order)
         self._submit_decided(first)
 
     def _end_again(self, event: Event, order: Order) -> str:
@@ -226,25 +232,39 @@ class Drive:
         if event.kind == FINISHED:
             self.scribe.about(event, FINISHED, size=event.size)
             self.ledger.missing.discard(order.task_key)
-        else:
-            self.scribe.about(event, FAILED, note=event.note)
-            if not event.note.startswith(LOST_RESULT):
-                self.told.failed(waiting, event.time)
-                return FAILED
-            missing = event.note.removeprefix(LOST_RESULT)
-            self.ledger.again_after(order.key, waiting)
-            self._make_again(order, missing)
+            for one in waiting:
+                self._go_on(one)
             return ""
-        again = self._order(
-            waiting.job, waiting.task, waiting.device, waiting.inputs, (waiting.start, waiting.end)
-        )
-        self.ledger.pass_on(waiting, again)
+        self.scribe.about(event, FAILED, note=event.note)
+        if event.note.startswith(LOST_RESULT):
+            self.ledger.again.put_back(order, waiting)
+            self._make_again(order, event.note.removeprefix(LOST_RESULT))
+            return ""
+        for one in waiting:
+            self._fail_waiting(one, event.time)
+        return FAILED
+
+    def _go_on(self, waiting: Order) -> None:
+        """What an order waited for is there again."""
+        if waiting.job not in self.told.open_jobs:
+            return
+        times = (waiting.start, waiting.end)
+        again = self._order(waiting.job, waiting.task, waiting.device, waiting.inputs, times)
+        self.ledger.again.replace(waiting, again)
         self._submit_decided(again)
-        return ""
+
+    def _fail_waiting(self, waiting: Order, time: float) -> None:
+        """What an order waited for could not be made again: the task it was decided for fails."""
+        if waiting.key in self.ledger.again:
+            for one in self.ledger.again.pop(waiting.key):
+                self._fail_waiting(one, time)
+        elif waiting.job in self.told.open_jobs:
+            self.told.failed(waiting, time)
 
     # -- decisions ---------------------------------------------------------------------------------
 
-    def _decide(self) -> None:
+    def decide(self) -> None:
+        """Ask the session, and order what it says."""
         reason, self._reasons = next(iter(self._reasons), "late"), []
         decision: Decision = self.told.decide(self.now)
         self._log_shadow()
@@ -275,7 +295,7 @@ class Drive:
             self._use_early(start, self.ledger.early.pop(key))
             return
         order = self.ledger.of_task(*key)
-        if self.ledger.move_waiting(start):
+        if self.ledger.again.move(start):
             return
         if order is None:
             self._order_now(start)
@@ -315,8 +335,11 @@ class Drive:
 
     def _queue_ahead(self) -> None:
         """Give devices the next tasks that are reserved for them, and take back what no longer is."""
+        session = self.told.session
+        if not session.num_plans and not self.ledger.undecided:
+            return
         reserved: dict[str, list[tuple[Name, str, float, float]]] = defaultdict(list)
-        for one in self.told.session.reservations():
+        for one in session.reservations(most=self._most_reserved):
             reserved[self.told.name(one.device)].append(
                 (one.job, one.task, one.expected_start, one.expected_end)
             )
@@ -327,6 +350,11 @@ class Drive:
         if self.ahead > 0:
             for device, rows in reserved.items():
                 self._fill(device, rows)
+
+    @property
+    def _most_reserved(self) -> int:
+        """Of what is reserved for a device, so much can be of interest now: as much as it can hold, twice."""
+        return 2 * (int(self.told.cluster.slots.max()) + self.ahead)
 
     def _room(self, device: str) -> int:
         return self.told.slots(device) + self.ahead
@@ -354,14 +382,21 @@ class Drive:
             self._submit(self._order(job, task, device, inputs, (start, end)), is_ahead=True)
 
     def _may_follow(self, job: Name, task: str, device: str) -> bool:
-        """Whether what a task needs is done, or will be before it on the same device."""
+        """Whether what a task needs is done, or will be: before it on the same device, or where it runs now."""
         for parent in self.told.parents(job, task):
             if self.told.is_done(job, parent):
                 continue
             before = self.ledger.of_task(job, parent)
-            if before is None or before.device != device or self.told.slots(device) > 1:
+            if before is None or self.told.slots(device) > 1:
+                return False
+            if before.device != device and not self._may_wait_for(before):
                 return False
         return True
+
+    def _may_wait_for(self, order: Order) -> bool:
+        """Whether an order of another device can be waited for at the device: it runs, and nobody wants it back."""
+        is_running = order.key in self.ledger.started and self.ledger.is_sure(order)
+        return self.engine.waits_for_inputs and is_running
 
     def _inputs(self, job: Name, task: str) -> tuple[str, ...]:
         """What hands a task its results: the parents that have run, or run before it on the same device."""

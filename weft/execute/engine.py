@@ -84,6 +84,9 @@ class Engine(Protocol):
     """How runs and reports call it: ``virtual``, ``local``, ``dask``, ``ray``."""
     is_live: bool
     """Whether time passes by itself; else from event to event, and no event means that none will ever come."""
+    waits_for_inputs: bool
+    """Whether an order may be given while what it needs still runs on another device: it starts once that has ended, and
+    fails if that has failed."""
 
     def start(self) -> None:
         """Get ready to take orders; the clock is 0 from now on."""

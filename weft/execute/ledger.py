@@ -7,9 +7,9 @@ said that it will not run; if it runs all the same, its result is taken.
 from __future__ import annotations
 
 from weft.execute.engine import Event, Order
+from weft.execute.remakes import Key, Remakes
 from weft.session.messages import Name, Start
 
-Key = tuple[Name, str, int]
 TaskKey = tuple[Name, str]
 
 
@@ -31,9 +31,9 @@ class Ledger:
         self.decided_only: set[TaskKey] = set()
         """Tasks that failed when they were queued ahead, and so wait for a decision."""
         self.missing: set[TaskKey] = set()
-        """Tasks that were done by a former driver, whose results nobody holds."""
-        self.again: dict[Key, Order] = {}
-        """An order that makes a lost result again -> the order that waits for it."""
+        """Tasks that were done, whose results nobody holds any more."""
+        self.again = Remakes()
+        """Orders that make a lost result again."""
         self.started: dict[Key, float] = {}
         self.bases: dict[Key, float] = {}
         """How long orders take by the cluster that the run began with."""
@@ -106,34 +106,16 @@ class Ledger:
         freed = []
         for order in [order for order in self.orders.values() if order.device == device]:
             self.close(order)
-            self.again.pop(order.key, None)
             if order.task_key in self.elsewhere:
                 freed.append(self.elsewhere.pop(order.task_key))
         return freed
 
     def forget_decisions(self) -> None:
         """The session was made again: it knows what it was told to run, and has decided nothing."""
-        self.undecided |= self.orders.keys() - self.started.keys() - self.again.keys() - self.withdrawn
+        waiting = self.orders.keys() - self.started.keys() - self.withdrawn
+        self.undecided |= {key for key in waiting if key not in self.again}
         self.elsewhere.clear()
-
-    def move_waiting(self, start: Start) -> bool:
-        """A decision about a task that waits for a result to be made again only says where it goes then."""
-        for key, waiting in self.again.items():
-            if waiting.task_key == (start.job, start.task):
-                self.again[key] = waiting._replace(
-                    device=start.device, start=start.expected_start, end=start.expected_end
-                )
-                return True
-        return False
-
-    def again_after(self, key: Key, waiting: Order) -> None:
-        """An order that makes a result again has to wait for another result itself."""
-        self.again[key] = waiting
-
-    def pass_on(self, former: Order, order: Order) -> None:
-        """An order takes the place of a former one; whoever waited for that waits for this."""
-        if former.key in self.again:
-            self.again[order.key] = self.again.pop(former.key)
+        self.again.forget_decisions()
 
     # -- what there is -------------------------------------------------------------------------------
 
@@ -143,7 +125,7 @@ class Ledger:
 
     def is_taken(self, job: Name, task: str) -> bool:
         """Whether a task is not to be queued ahead."""
-        is_waiting = any(order.task_key == (job, task) for order in self.again.values())
+        is_waiting = self.again.is_waiting(job, task)
         return is_waiting or (job, task) in self._of_task or (job, task) in self.early
 
     def load(self, device: str) -> int:

@@ -71,6 +71,7 @@ class LocalEngine:
 
     name = "local"
     is_live = True
+    waits_for_inputs = False
 
     def __init__(
         self,

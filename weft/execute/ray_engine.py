@@ -70,6 +70,7 @@ class RayEngine:
 
     name = "ray"
     is_live = True
+    waits_for_inputs = False
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from weft.execute.keeping import RESULT, NotKept, kept
 from weft.execute.resume import go_on, read_past
 from weft.execute.scheduling import Chosen, Wanted, choose
 from weft.execute.told import Told
+from weft.execute.warm import warm
 from weft.execute.watch import SpeedWatch
 from weft.execute.work import Workload
 from weft.io.folders import locked
@@ -137,6 +138,7 @@ def carry_out(
         path = None if folder is None else folder.history
         past = read_past(read_history(path)) if path is not None and path.exists() else None
         chosen = choose(manner.wanted, task.problem, is_stream=task.is_stream)
+        warm(chosen.make, task.problem)
         history = stack.enter_context(_closing(History(path)))
         if past is None:
             _begin(task, backend, manner, folder, chosen, history)

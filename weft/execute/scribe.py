@@ -52,6 +52,7 @@ class Scribe:
     def __init__(self, history: History) -> None:
         self.history = history
         self._plan: list[list[Any]] = []  # what is reserved, as last written down
+        self._plans_made = (1, 0)  # sessions and plans until then
 
     def arrived(self, arrival: Arrival, time: float, told: Told) -> None:
         """A job has come."""
@@ -108,6 +109,10 @@ class Scribe:
     def planned(self, reason: str, drive: Drive) -> None:
         """Write down what is reserved wherever devices or orders have changed."""
         told = drive.told
+        made = (told.num_sessions, told.session.num_plans)
+        if made == self._plans_made:
+            return
+        self._plans_made = made
         rows = [
             [
                 one.job,

@@ -204,10 +204,18 @@ class SplitSession(Session):
             session.started(one.job, one.task, one.device, time)
             session.finished(one.job, one.task, one.device, time)
 
-    def reservations(self, device: Name | None = None) -> tuple[Reservation, ...]:
-        """What is bound to a device by any of the schedulers, by expected start."""
+    @property
+    def num_plans(self) -> int:
+        """How often any of the schedulers has planned."""
+        return sum(session.num_plans for session in self._parts)
+
+    def reservations(self, device: Name | None = None, most: int | None = None) -> tuple[Reservation, ...]:
+        """What is bound to a device by any of the schedulers, by expected start; ``most``: so many of each at most."""
         found = [
-            one for session in self._parts for one in session.reservations(device) if one.job in self._of
+            one
+            for session in self._parts
+            for one in session.reservations(device, most)
+            if one.job in self._of
         ]
         return tuple(sorted(found, key=lambda one: one.expected_start))
 

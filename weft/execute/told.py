@@ -58,7 +58,8 @@ class Told:
         """Tasks that are reported, of jobs that are not over."""
         self.num_tasks = self.num_done = 0
         self.ends: list[End] = []
-        self.is_planned_again = False
+        self.num_sessions = 1
+        """How often a session was made."""
         self._journal: list[_Entry] = []
         self._limited = {
             name: _is_limited(cluster.classes[c])
@@ -124,7 +125,7 @@ class Told:
 
     def started(self, order: Order, event: Event) -> bool:
         """What was decided runs; returns whether the session agrees."""
-        device, time = self.number(event.device), event.time
+        device, time = self.number(event.device), self._at(event.time)
         try:
             self.session.started(order.job, order.task, device, time, branch=event.branch)
         except InputError:
@@ -134,7 +135,7 @@ class Told:
 
     def adopted(self, order: Order, time: float) -> bool:
         """What was queued ahead runs; returns whether the session agrees."""
-        device = self.number(order.device)
+        device, time = self.number(order.device), self._at(time)
         try:
             self.session.adopted(order.job, order.task, device, time)
         except InputError:
@@ -144,7 +145,7 @@ class Told:
 
     def finished(self, order: Order, event: Event) -> None:
         """A task has ended well."""
-        device, time, branch = self.number(order.device), event.time, event.branch
+        device, time, branch = self.number(order.device), self._at(event.time), event.branch
         self.num_done += 1
         if order.job in self.done:
             self.done[order.job].add(order.task)
@@ -154,21 +155,30 @@ class Told:
 
     def failed(self, order: Order, time: float) -> None:
         """A task has ended badly, or could not be started."""
-        device = self.number(order.device)
+        device, time = self.number(order.device), self._at(time)
         self.session.failed(order.job, order.task, device, time)
         self._write(order.job, lambda session: _fail(session, order, device, time))
 
     def lost(self, device: str, time: float) -> None:
         """A device is gone."""
         self.away.add(device)
-        number = self.number(device)
+        number, time = self.number(device), self._at(time)
         self._tell(None, lambda session: session.device_lost(number, time))
 
     def joined(self, device: str, time: float) -> None:
         """A device is back."""
         self.away.discard(device)
-        number = self.number(device)
+        number, time = self.number(device), self._at(time)
         self._tell(None, lambda session: session.device_joined(number, time))
+
+    def vacated(self, event: Event) -> None:
+        """The first lane of a task that takes several in turn is free."""
+        device = self.number(event.device)
+        self.session.vacated(event.job, event.task, device, self._at(event.time))
+
+    def _at(self, time: float) -> float:
+        """When the session is told that something was: news of workers come after a while, and its time never goes back."""
+        return max(time, self.session.now)
 
     def _tell(self, job: Name | None, tell: Tell) -> None:
         tell(self.session)
@@ -222,6 +232,7 @@ class Told:
         """Go on with a session that takes devices to be slower by these factors than the cluster says."""
         self.factors = list(factors)
         self.session = self._replayed(self._make)
+        self.num_sessions += 1
 
     def _replayed(self, make: Callable[[Cluster], Session] | None) -> Session:
         """A new session that is told everything again, of all jobs that are not over."""

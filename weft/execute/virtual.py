@@ -64,6 +64,7 @@ class _Virtual:
 
     name = "virtual"
     is_live = False
+    waits_for_inputs = False
 
     def __init__(self, cluster: Cluster, faults: Faults) -> None:
         faults.refuse_strangers(cluster.device_names)

@@ -72,7 +72,7 @@ class SpeedWatch:
 
     def _take(self, drive: Drive) -> None:
         for one in drive.observed[self._seen :]:
-            if one.base * self.seconds_per_unit >= self.least_time:
+            if one.base * self.seconds_per_unit >= self.least_time and one.actual > 0:
                 self._ratios[one.device].append((one.kind, one.actual / one.base))
                 self._of_kind[one.kind].append(one.actual / one.base)
         self._seen = len(drive.observed)

@@ -87,6 +87,9 @@ class Place:
     """Seconds after which a command is stopped and fails."""
 
 
+_thread = threading.local()
+
+
 class Workload(Protocol):
     """What the tasks of jobs do."""
 
@@ -177,6 +180,7 @@ def carry_out(work: Work, inputs: Mapping[str, Any], place: Place, control: Cont
         Results of other tasks of the job, by task.
     """
     control = control or Control()
+    _thread.place = place
     with captured(place.folder, place.attempt, place.device, is_alone=control.is_alone) as logs:
         try:
             if isinstance(work, Call):
@@ -191,6 +195,13 @@ def carry_out(work: Work, inputs: Mapping[str, Any], place: Place, control: Cont
                 raise TaskFailed(control.note) from None
             logs.error(_traceback(error))
             raise TaskFailed(note_of(error)) from None
+        finally:
+            _thread.place = None
+
+
+def this_place() -> Place | None:
+    """Which task this thread carries out, and where; None: none."""
+    return getattr(_thread, "place", None)
 
 
 def note_of(error: BaseException) -> str:

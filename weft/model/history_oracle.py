@@ -182,10 +182,10 @@ class _Reader(Reading):
         if device.sequence is not None and row["sequence"] <= device.sequence:
             self.say("sequence", f"order {row['sequence']} after order {device.sequence}", task, device)
         for parent in task.parents:
-            on_the_way = parent.order is not None and parent.is_open and parent.order.device is device
+            on_the_way = parent.order is not None and parent.is_open
             if not (parent.is_reported or parent.is_left_out or (row["ahead"] and on_the_way)):
                 self.say(
-                    "precedence", f"submitted before {parent.name} was reported or given there", task, device
+                    "precedence", f"submitted before {parent.name} was reported or under way", task, device
                 )
         self.drop_order(task.order, CANCELLED)
         data_at: Any = row.get("data_at")

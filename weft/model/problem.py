@@ -209,6 +209,16 @@ class Problem:
         return np.bincount(self.cluster.device_class, minlength=self.cluster.num_classes).astype(np.float64)
 
     @cached_property
+    def slot_counts(self) -> Floats:
+        """Number of slots per class, those of all its devices."""
+        return np.asarray(self.device_counts * self.cluster.class_column("slots"), dtype=np.float64)
+
+    @cached_property
+    def task_slots(self) -> Floats:
+        """Slots that every task holds while it runs."""
+        return np.concatenate([job.graph.slots for job in self.jobs]).astype(np.float64)
+
+    @cached_property
     def mean_run_times(self) -> Floats:
         """Mean over the devices a task can run on (by class; job eligibility left aside)."""
         can = np.isfinite(self.run_times)

@@ -266,9 +266,14 @@ class QueueView:
         self.is_busy[lanes] = True
         return [(lane, self._items[lane, : self._sizes[lane]].tolist()) for lane in lanes]
 
-    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
+    def reserved(self, lanes: Sequence[int], most: int | None = None) -> list[Reserved]:
         """Nothing: tasks in queues by kind go to whichever device asks first."""
         return []
+
+    @property
+    def num_plans(self) -> int:
+        """None."""
+        return 0
 
     @property
     def has_choice(self) -> bool:

@@ -311,14 +311,19 @@ class Session:
                 self._ends.forget(number)
         return Decision(tuple(self._starts(started)), cancels, ended, wake_at)
 
-    def reservations(self, device: Name | None = None) -> tuple[Reservation, ...]:
+    @property
+    def num_plans(self) -> int:
+        """How often a plan was made or made again; 0 for schedulers that bind nothing ahead."""
+        return self._view.num_plans
+
+    def reservations(self, device: Name | None = None, most: int | None = None) -> tuple[Reservation, ...]:
         """What is bound to a device (None: to any) and waits for its turn, in the order of its starts there.
 
-        As of the last decision; empty for schedulers that bind nothing ahead.
+        As of the last decision; empty for schedulers that bind nothing ahead. ``most``: of each device so many at most.
         """
         lanes = range(len(self._look.devices.of_lane))
         chosen = lanes if device is None else self._look.devices.lanes("reservations", device)
-        found = self._view.reserved(chosen)
+        found = self._view.reserved(chosen, most)
         return tuple(Reservation(*self._look.named(one.item, one.lane), one.start, one.end) for one in found)
 
     def record(self) -> Schedule:

@@ -107,8 +107,12 @@ class View(Protocol):
     def decide_anyhow(self) -> Started:
         """The first start that is possible, for when the scheduler would wait forever."""
 
-    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
-        """What is bound to these lanes and waits, in the order of its starts on each."""
+    def reserved(self, lanes: Sequence[int], most: int | None = None) -> list[Reserved]:
+        """What is bound to these lanes and waits, in the order of its starts on each; ``most`` of each at most."""
+
+    @property
+    def num_plans(self) -> int:
+        """How often a plan was made or made again."""
 
     @property
     def has_choice(self) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from report_examples import example_config, example_frame, example_rows
 
 from weft.evaluation.report.words import headline, losses, subject
@@ -70,6 +72,15 @@ def test_subject_is_the_first_policy_else_the_winner():
     assert subject(example_frame(crossing, policies={"ppo": "hash"})) == "ppo"
     assert subject(example_frame(lambda name, p, s: 1.0 + s + len(name))) == "ppo"
     assert subject(example_frame(clear), "fifo") == "fifo"
+
+
+@pytest.mark.parametrize("run", ["runs/mine@best", "runs/mine@last", "mine.safetensors", "FOLDER"])
+def test_subject_may_be_a_run(run: str, tmp_path: Path):
+    """A run of tasks or plans counts as a policy too (issue 14)."""
+    name = run.replace("FOLDER", str(tmp_path))
+    frame = replace(example_frame(clear), learned=())
+    assert subject(replace(frame, schedulers=("fifo", name))) == name
+    assert subject(frame) == "ppo"  # the winner
 
 
 def test_standing_orders_the_others_from_the_next_best():

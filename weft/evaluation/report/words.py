@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft import catalog
 from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.metrics import TIME
@@ -53,7 +54,14 @@ def subject(swept: Evaluation, wanted: str | None = None) -> str:
     """Whom the report looks at most closely: the one asked for, the first policy, or the winner."""
     if wanted in swept.schedulers and wanted is not None:
         return wanted
-    return swept.learned[0] if swept.learned else standing(swept).winner
+    policies = [name for name in swept.schedulers if _is_policy(swept, name)]
+    return policies[0] if policies else standing(swept).winner
+
+
+def _is_policy(swept: Evaluation, name: str) -> bool:
+    """Whether a scheduler was trained: a policy of queues, weights, or a run by ``RUN@best`` or its folder."""
+    known = name in swept.learned or name in swept.runs
+    return known or (catalog.is_policy(name) and not catalog.kinds_of(name))
 
 
 def losses(swept: Evaluation, name: str) -> list[Loss]:

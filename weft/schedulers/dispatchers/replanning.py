@@ -135,11 +135,15 @@ class Plans:
         self.w, self.f, self.s = w, f, s
         self.late = np.full(len(s.row_task), np.inf)  # (max_rows,) when a row counts as late
         self.planned: list[int] = []
+        self.num_made = 0
+        """How often a plan was made or made again."""
 
     @property
     def is_late(self) -> bool:
         """Whether something that runs should have ended, by more than the drift allows."""
-        return bool((self._rows(RUNNING) & (self.s.now[ENV] > self.late)).any())
+        n = int(self.s.num_rows[ENV])
+        is_due = self.late[:n] < self.s.now[ENV]
+        return bool(is_due.any() and (self.s.row_status[:n][is_due] == RUNNING).any())
 
     def plan(self, j: int) -> None:
         """Job j has arrived: reserve devices for its tasks."""
@@ -148,6 +152,7 @@ class Plans:
 
     def plan_again(self) -> None:
         """Give up all reservations and make new ones, job by job in the order of arrival."""
+        self.num_made += 1
         for row in np.flatnonzero(self._rows(PLANNED)).tolist():
             cancel(self.w, self.s, ENV, row)
         self.late[:] = np.inf  # what runs late now is known to
@@ -176,6 +181,7 @@ class Plans:
 
     def _plan(self, j: int) -> None:
         """Reserve devices for all tasks of job j that have not started."""
+        self.num_made += 1
         first = int(self.w.job_task_ptr[j])
         now = float(self.s.now[ENV])
         job = replace(self.jobs[j], release=now, eligible=self._eligible(j))

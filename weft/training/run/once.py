@@ -32,7 +32,7 @@ def train_once(
     what = {**recipe.to_dict(), "from": asked.start}
     spec = Spec(recipe.algorithm, asdict(recipe.config), asked.seed, what)
     with (
-        open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run,
+        open_run(folder, spec, asked.recipe, is_resumed=is_resumed, on_notice=on_notice) as run,
         learner_of(recipe, asked, on_notice) as learner,
     ):
         return run.train(
