@@ -26,6 +26,8 @@ EXTRAS = {
     "onnx": ("onnx", "ONNX models as operator graphs"),
     "solve": ("ortools", "exact schedules with CP-SAT"),
     "train": ("torch", "training learned schedulers"),
+    "tensorboard": ("tensorboard", "metrics of training for TensorBoard"),
+    "rl": ("gymnasium", "environments for learners of your own"),
 }
 """Extra -> the package that tells whether it is there, and what it is for."""
 OLDEST = {"ortools": (9, 15)}
