@@ -28,6 +28,8 @@ EXTRAS = {
     "train": ("torch", "training learned schedulers"),
     "dask": ("distributed", "running on Dask"),
     "ray": ("ray", "running on Ray"),
+    "tensorboard": ("tensorboard", "metrics of training for TensorBoard"),
+    "rl": ("gymnasium", "environments for learners of your own"),
 }
 """Extra -> the package that tells whether it is there, and what it is for."""
 OLDEST = {"ortools": (9, 15)}

@@ -39,6 +39,8 @@ BUG = 70
 ANYWHERE = {"--debug": "debug", "--quiet": "quiet", "-v": "verbose", "--verbose": "verbose"}
 """Options that may stand before or after the verb, and what each asks for."""
 FORMAT = "--format"
+ALSO_CALLED = {"plan": "schedule", "run": "evaluate", "simulate": "evaluate"}
+"""What a person may call a verb, where no spelling is close."""
 
 app = typer.Typer(
     name="weft",
@@ -230,6 +232,9 @@ def _report(error: Exception, is_json: bool) -> int:
         return error.exit_code
     if isinstance(error, typer.TyperException):
         text = " ".join(error.format_message().split())
+        for word, verb in ALSO_CALLED.items():
+            if text.startswith(f"No such command '{word}'."):
+                text = f"No such command '{word}'. Did you mean '{verb}'?"
         command = getattr(getattr(error, "ctx", None), "command_path", "weft")
         _print_error({"code": "bad-usage", "message": text}, f"{text} (see {command} --help)", is_json)
         return 2

@@ -212,7 +212,7 @@ def compare(
     from weft.evaluation.comparing import compare as run
 
     names, seconds = opt.scheduler_names(schedulers), opt.parse_duration(budget)
-    with output.until_interrupt("the plans so far") as stop:
+    with output.until_interrupt("the plans that are finished") as stop:
         found = run(
             files,
             names,

@@ -401,6 +401,11 @@ def _check_total(problem: Problem) -> None:
         )
 
 
+def _in_bytes(amount: float) -> str:
+    """An amount of memory as a person writes it."""
+    return f"{amount / 1e9:g} GB" if amount >= 1e6 else f"{amount:g} bytes"
+
+
 def _why_stuck(problem: Problem, number: int) -> str:
     j = int(problem.job_of[number])
     graph = problem.jobs[j].graph
@@ -409,6 +414,7 @@ def _why_stuck(problem: Problem, number: int) -> str:
     if task.slots > max(c.slots for c in classes):
         return f"task {task.name!r} needs {task.slots} slots, no device has more than {max(c.slots for c in classes)}"
     if task.memory > max(c.memory for c in classes):
-        return f"task {task.name!r} needs {task.memory:g} bytes of memory, no device has more than {max(c.memory for c in classes):g}"
+        need, most = _in_bytes(task.memory), _in_bytes(max(c.memory for c in classes))
+        return f"task {task.name!r} needs {need} of memory, no device has more than {most}"
     names = ", ".join(c.name for c in classes)
     return f"task {task.name!r} (kind {task.kind}) can run on no device of the cluster ({names})"

@@ -63,7 +63,6 @@ def train(
     start: str | None = None,
     resume: bool = False,
     tensorboard: bool = False,
-    origin: str = "",
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
     on_done: Callable[[Outcome], None] = lambda outcome: None,
@@ -88,8 +87,6 @@ def train(
         Continue the run in the folder.
     tensorboard
         Write metrics for TensorBoard too.
-    origin
-        Name or file of a recipe that was read, for the record; of a name or file it is known.
     on_progress, on_notice
         Called after updates and with lines a person should see, without ``seeds``.
     on_done
@@ -98,10 +95,13 @@ def train(
     expect(recipe, (str, Path, TrainingRecipe), "the name of a recipe, a TOML file or a recipe", "recipe")
     if seeds is not None:
         expect_each(seeds, Integral, "whole numbers", "seeds")
-    chosen = read_recipe(recipe, settings) if isinstance(recipe, str | Path) else recipe
-    source = origin or (str(recipe) if isinstance(recipe, str | Path) else "")
-    folder = out or folder_of(source or chosen.name)
-    asked = Asked(seed, device, start, workers, threads, tensorboard, source)
+    if isinstance(recipe, str | Path):
+        name, chosen = str(recipe), read_recipe(recipe, settings)
+    else:
+        name, chosen = recipe.name, recipe
+    folder = out or folder_of(name)
+    origin = name if isinstance(recipe, str | Path) else ""
+    asked = Asked(seed, device, start, workers, threads, tensorboard, origin)
     if seeds is not None:
         found = train_group(chosen, folder, seeds, asked, on_done=on_done)
         return Trained(chosen, str(folder), tuple(seeds), tuple(found), True)

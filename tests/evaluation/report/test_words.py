@@ -50,6 +50,12 @@ def test_headline_says_what_cannot_be_told_apart():
     assert "cannot be told apart" in headline(example_frame(even), "ppo")[0]
 
 
+def test_headline_says_what_is_equal():
+    """Nothing is told apart, or not, between equal rows (issue 14)."""
+    lines = headline(example_frame(lambda name, p, seed: 100.0 + seed), "ppo")
+    assert "are equal over 8 paired seeds" in lines[0]
+
+
 def test_headline_names_points_that_others_win():
     lines = headline(example_frame(crossing), "ppo")
     assert any("at 2 of 3 points; not at p_c=1 (fifo)" in line for line in lines)

@@ -159,6 +159,8 @@ def _worst(swept: Evaluation, chosen: str) -> str:
     worst, name = found[0], swept.shown(chosen)
     where = ", ".join(part for part in (worst.cell, str(worst.sample)) if part)
     if worst.percent <= 0:
+        if swept.num_samples == 1:
+            return f"{swept.title}: by {words(swept.metric)}, nobody beats {name} on the only sample."
         return f"{swept.title}: by {words(swept.metric)}, {name} loses on none of {samples_in_all(swept)}."
     num = sum(loss.percent > 1e-7 for loss in found)
     return (
