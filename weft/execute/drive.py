@@ -224,10 +224,15 @@ class Drive:
         if maker is not None:
             self.ledger.again.join(maker, order)
             return
-        inputs = self._inputs(order.job, task)
-        first = self._order(order.job, task, order.device, inputs, (self.now, self.now))
+        inputs, device = self._inputs(order.job, task), self._place_for(order.job, task, order.device)
+        first = self._order(order.job, task, device, inputs, (self.now, self.now))
         self.ledger.again.add(first, order)
         self._submit_decided(first)
+
+    def _place_for(self, job: Name, task: str, wanted: str) -> str:
+        """Where a result is made again: where it is wanted, unless only others can."""
+        able = [one for one in self.told.places(job, task) if one not in self.told.away]
+        return wanted if wanted in able or not able else min(able, key=self.ledger.load)
 
     def _end_again(self, event: Event, order: Order) -> str:
         waiting = self.ledger.again.pop(order.key)
