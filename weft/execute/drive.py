@@ -30,7 +30,7 @@ from weft.execute.moments import LiveMoments, Moments, VirtualMoments
 from weft.execute.scribe import Observed, Scribe, observed
 from weft.execute.told import Told
 from weft.io.histories import History
-from weft.session.messages import Decision, Name, Start
+from weft.session.messages import Decision, End, Name, Start
 
 STRAY = "stray"
 
@@ -66,6 +66,8 @@ class Drive:
     planned_end: float | None = None
     """When the first plan was to end."""
     scribe: Scribe = field(init=False)
+    _ending: list[End] = field(default_factory=list)
+    """Jobs that are over for the session, of which something is still queued ahead."""
     _is_news: bool = False
     """Whether the session was told of an end after it had decided."""
     _reasons: list[str] = field(default_factory=list)
@@ -284,13 +286,25 @@ class Drive:
                 self.engine.cancel(order)
         self.scribe.planned(reason, self)
         self._queue_ahead()
-        for end in decision.ended:
-            self.told.note_end(end, self.history)
+        self._note_ends(decision.ended)
         if self.told.session.num_waiting and not self.history.has_answer:
             self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
         if self._is_news:
             self._is_news = False
             self.decide()
+
+    def _note_ends(self, ended: Sequence[End]) -> None:
+        """Write down which jobs are over, once nothing is queued ahead any more of what was dropped from them."""
+        ends, self._ending = [*self._ending, *ended], []
+        for end in ends:
+            queued = [self.ledger.of_task(end.job, task) for task in end.dropped]
+            for order in queued:
+                if order is not None:
+                    self._withdraw(order)
+            if any(queued):
+                self._ending.append(end)
+            else:
+                self.told.note_end(end, self.history)
 
     def _log_shadow(self) -> None:
         starts = self.told.shadow_starts(self.now)
