@@ -6,9 +6,8 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
 from driving import STYLES, ForgetfulTasks, drawn, faults_of, finish, go
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from weft.execute.drive import Drive
 from weft.execute.engine import Event
@@ -17,13 +16,13 @@ from weft.execute.feed import feed_of
 from weft.execute.resume import go_on, read_past
 from weft.execute.scheduling import Wanted, choose
 from weft.execute.told import Told
-from weft.execute.virtual import NO_FAULTS
+from weft.execute.virtual import NO_FAULTS, VirtualTasks
 from weft.execute.watch import SpeedWatch
 from weft.io.histories import History, Row
+from weft.model.cluster import Cluster, DeviceClass
+from weft.model.graph import GraphBuilder
 from weft.model.history_oracle import check_history
 from weft.model.problem import Problem, realise
-
-SMALL = st.integers(0, 10_000)
 
 
 class LaterTasks(ForgetfulTasks):
@@ -34,6 +33,10 @@ class LaterTasks(ForgetfulTasks):
     def __init__(self, elapsed: float, *given: Any) -> None:
         super().__init__(*given)
         self.now = elapsed
+
+    def _begin(self, run: Any, start: float) -> None:
+        """Nobody waits for a time that was planned."""
+        super()._begin(run, self._data_there(run))
 
     def events(self, until: float | None) -> list[Event]:
         """Nothing may wait for ever."""
@@ -67,38 +70,60 @@ def broken(rows: list[Row]) -> list[str]:
     return [str(one) for one in check_history(rows)] + twice
 
 
-@settings(max_examples=25, deadline=None)
-@given(SMALL, SMALL, st.sampled_from(STYLES))
-def test_run_goes_on_from_wherever_its_history_ends(seed: int, fault_seed: int, wanted: Wanted):
+def drawn_run(number: int) -> tuple[list[Row], Problem, Wanted, random.Random]:
+    """The history of a run in which things went wrong."""
+    rng = random.Random(number)
+    wanted = STYLES[number % len(STYLES)]
+    seed = rng.randrange(10_000)
     problem = drawn(seed, jobs=3 if wanted.split else 1 + seed % 2, noise=0.3)
-    faults = faults_of(fault_seed, problem)
-    rows = go(problem, wanted, faults, seed=seed, engine_class=ForgetfulTasks).rows
-    for end in range(1, len(rows)):
-        assert broken(resumed(rows[:end], problem, wanted)) == [], end
+    faults = faults_of(rng.randrange(10_000), problem)
+    engine_class = rng.choice((VirtualTasks, ForgetfulTasks))
+    return go(problem, wanted, faults, seed=seed, engine_class=engine_class).rows, problem, wanted, rng
 
 
-@settings(max_examples=40, deadline=None)
-@given(SMALL, SMALL, st.sampled_from(STYLES))
-def test_run_goes_on_again_and_again(seed: int, fault_seed: int, wanted: Wanted):
-    rng = random.Random(seed)
-    problem = drawn(seed, jobs=3 if wanted.split else 1 + seed % 2, noise=0.3)
-    rows = go(problem, wanted, faults_of(fault_seed, problem), seed=seed).rows
+@pytest.mark.parametrize("number", range(24))
+def test_run_goes_on_from_wherever_its_history_ends(number: int):
+    rows, problem, wanted, rng = drawn_run(number)
+    for end in rng.sample(range(1, len(rows)), min(len(rows) - 1, 16)):
+        assert broken(resumed(rows[:end], problem, wanted)) == [], f"after {end} rows"
+
+
+@pytest.mark.parametrize("number", range(100, 124))
+def test_run_goes_on_again_and_again(number: int):
+    rows, problem, wanted, rng = drawn_run(number)
     for _ in range(4):
-        known = len(rows)
-        rows = resumed(rows[: rng.randint(known // 3, known - 1)], problem, wanted)
+        rows = resumed(rows[: rng.randint(1 + len(rows) // 3, len(rows) - 1)], problem, wanted)
         assert broken(rows) == []
     drivers = [row["driver"] for row in rows if row["event"] == "resumed"]
     assert drivers == list(range(2, 2 + len(drivers)))
 
 
 def test_nothing_is_told_again_of_a_job_that_was_dropped_in_part():
-    problem, wanted = drawn(5, jobs=1), Wanted("fifo")
-    names = problem.graph.names
-    first = next(k for k in range(len(names)) if len(problem.graph.successors(k)) > 1)
-    failures = tuple(Failure("job0", names[first], attempt) for attempt in range(1, 9))
-    rows = go(problem, wanted, Faults(failures=failures)).rows
+    builder = GraphBuilder("fork")
+    builder.task("a", 1.0)
+    for name in "bcd":
+        builder.task(name, 1.0, after={"a": 0.0})
+    problem, wanted = Problem(builder.build(), Cluster.uniform((DeviceClass("cpu"),), (2,))), Wanted("fifo")
+    name = problem.jobs[0].name
+    rows = go(problem, wanted, Faults(failures=tuple(Failure(name, "a", k) for k in range(1, 9)))).rows
     dropped = [k for k, row in enumerate(rows) if row["event"] == "dropped"]
-    assert len(dropped) > 1
-    after = resumed(rows[: dropped[0] + 1], problem, wanted)
-    assert broken(after) == []
-    assert sum(row["event"] == "dropped" for row in after) == len(dropped)
+    assert len(dropped) == 3
+    for end in dropped:
+        after = resumed(rows[: end + 1], problem, wanted)
+        assert broken(after) == []
+        assert sum(row["event"] == "dropped" for row in after) == 3
+        assert sum(row["event"] == "failed" for row in after) == 3  # for good: not tried again
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_past_says_what_ran_when_the_driver_died(number: int):
+    rows, *_ = drawn_run(number)
+    for end in range(1, len(rows)):
+        past = read_past(rows[:end])
+        assert past.elapsed == max(row["time"] for row in rows[:end])
+        assert past.drivers == 1 and not past.is_ok
+        assert {
+            (row["job"], row["task"]) for row in rows[:end] if row["event"] == "reported"
+        } == past.reported
+        assert past.ended == {row["job"] for row in rows[:end] if row["event"] == "ended"}
+    assert read_past(rows).is_closed and read_past(rows).running == []

@@ -30,7 +30,7 @@ from weft.execute.moments import LiveMoments, Moments, VirtualMoments
 from weft.execute.scribe import Observed, Scribe, observed
 from weft.execute.told import Told
 from weft.io.histories import History
-from weft.session.messages import Decision, Name, Start
+from weft.session.messages import Decision, End, Name, Start
 
 STRAY = "stray"
 
@@ -68,6 +68,8 @@ class Drive:
     planned_end: float | None = None
     """When the first plan was to end."""
     scribe: Scribe = field(init=False)
+    _ending: list[End] = field(default_factory=list)
+    """Jobs that are over for the session, of which something is still queued ahead."""
     _is_news: bool = False
     """Whether the session was told of an end after it had decided."""
     _reasons: list[str] = field(default_factory=list)
@@ -226,10 +228,15 @@ class Drive:
         if maker is not None:
             self.ledger.again.join(maker, order)
             return
-        inputs = self._inputs(order.job, task)
-        first = self._order(order.job, task, order.device, inputs, (self.now, self.now))
+        inputs, device = self._inputs(order.job, task), self._place_for(order.job, task, order.device)
+        first = self._order(order.job, task, device, inputs, (self.now, self.now))
         self.ledger.again.add(first, order)
         self._submit_decided(first)
+
+    def _place_for(self, job: Name, task: str, wanted: str) -> str:
+        """Where a result is made again: where it is wanted, unless only others can."""
+        able = [one for one in self.told.places(job, task) if one not in self.told.away]
+        return wanted if wanted in able or not able else min(able, key=self.ledger.load)
 
     def _end_again(self, event: Event, order: Order) -> str:
         waiting = self.ledger.again.pop(order.key)
@@ -281,15 +288,27 @@ class Drive:
                 self.engine.cancel(order)
         self.scribe.planned(reason, self)
         self._queue_ahead()
-        for end in decision.ended:
-            self.told.note_end(end, self.history)
-            if not self.keeps_results:
-                self.engine.release(end.job)
+        self._note_ends(decision.ended)
         if self.told.session.num_waiting and not self.history.has_answer:
             self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
         if self._is_news:
             self._is_news = False
             self.decide()
+
+    def _note_ends(self, ended: Sequence[End]) -> None:
+        """Write down which jobs are over, once nothing is queued ahead any more of what was dropped from them."""
+        ends, self._ending = [*self._ending, *ended], []
+        for end in ends:
+            queued = [self.ledger.of_task(end.job, task) for task in end.dropped]
+            for order in queued:
+                if order is not None:
+                    self._withdraw(order)
+            if any(queued):
+                self._ending.append(end)
+            else:
+                self.told.note_end(end, self.history)
+                if not self.keeps_results:
+                    self.engine.release(end.job)
 
     def _log_shadow(self) -> None:
         starts = self.told.shadow_starts(self.now)

@@ -69,14 +69,22 @@ def limits_of(arrival: Arrival, cluster: Cluster) -> dict[str, Any]:
     graph, found = arrival.graph, dict[str, Any]()
     if (graph.slots != 1).any():
         found["slots"] = {graph.names[k]: int(graph.slots[k]) for k in np.flatnonzero(graph.slots != 1)}
+    allowed = allowed_of(arrival, cluster)
+    if limited := {task: names for task, names in allowed.items() if len(names) < cluster.num_devices}:
+        found["on"] = limited
+    return found
+
+
+def allowed_of(arrival: Arrival, cluster: Cluster) -> dict[str, list[str]]:
+    """Devices that can run each task of a job and that the job may use."""
+    graph = arrival.graph
     allowed = np.isfinite(run_times_on(graph, cluster))[:, cluster.device_class]  # (num_tasks, num_devices)
     if arrival.eligible is not None:
         allowed &= [is_named(cluster, device, arrival.eligible) for device in range(cluster.num_devices)]
-    rows = np.flatnonzero(~allowed.all(axis=1)).tolist()
-    if rows:
-        names = cluster.device_names
-        found["on"] = {graph.names[k]: [names[d] for d in np.flatnonzero(allowed[k])] for k in rows}
-    return found
+    names = cluster.device_names
+    if allowed.all():
+        return {task: list(names) for task in graph.names}
+    return {task: [names[d] for d in np.flatnonzero(allowed[k])] for k, task in enumerate(graph.names)}
 
 
 def is_named(cluster: Cluster, device: int, eligible: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.execute.engine import Event, Order
-from weft.execute.feed import Arrival, is_named
+from weft.execute.feed import Arrival, allowed_of, is_named
 from weft.io.histories import History
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
@@ -54,6 +54,7 @@ class Told:
         """By how much every device is slower than the cluster says."""
         self.away: set[str] = set()
         self.open_jobs: dict[Name, TaskGraph] = {}
+        self._arrivals: dict[Name, Arrival] = {}
         self.done: dict[Name, set[str]] = {}
         """Tasks that are reported, of jobs that are not over."""
         self.left_out: set[tuple[Name, str]] = set()
@@ -86,6 +87,10 @@ class Told:
         """Whether tasks may be queued ahead: not where memory or other resources say what fits together."""
         return not self._limited[device]
 
+    def places(self, job: Name, task: str) -> list[str]:
+        """Devices that can run a task, there or not."""
+        return allowed_of(self._arrivals[job], self.cluster)[task]
+
     def parents(self, job: Name, task: str) -> list[str]:
         """What a task needs."""
         graph = self.open_jobs[job]
@@ -99,7 +104,7 @@ class Told:
 
     def arrived(self, arrival: Arrival, time: float, *, is_last: bool = False) -> None:
         """A job enters with its graph; ``is_last``: no other will."""
-        self.open_jobs[arrival.job] = arrival.graph
+        self.open_jobs[arrival.job], self._arrivals[arrival.job] = arrival.graph, arrival
         self.done[arrival.job] = set()
         self.num_tasks += arrival.graph.num_tasks
         self._tell(arrival.job, lambda session: self._arrive(session, arrival, time))
@@ -223,6 +228,7 @@ class Told:
     def note_end(self, end: End, history: History) -> None:
         """A job is over: write down what became of it and forget the rest."""
         graph, done = self.open_jobs.pop(end.job), self.done.pop(end.job)
+        del self._arrivals[end.job]
         for task in end.dropped:
             if (end.job, task) not in self.left_out:
                 because = _cause(graph, task, end.failed)
