@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 from benchmarks._execute.world import Links
 from weft.evaluation.executed import Executed, executed_of
 from weft.evaluation.executed.records import FINISHED, Attempt
 from weft.model.problem import Problem
-
-TRIM = 0.05
-"""Share of the largest and smallest gaps that count as accidents, at either end."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +26,8 @@ class Gaps:
 
     def links(self, bandwidth: float) -> Links:
         """What a plan needs to expect: a gap per task, and a latency for parents elsewhere."""
-        gap = max(0.0, _middle(self.here) + mean(self.longer or (0.0,)))
-        apart = _middle(self.there) - _middle(self.here) if self.there else 0.0
+        gap = max(0.0, mean(self.here or (0.0,)) + mean(self.longer or (0.0,)))
+        apart = mean(self.there) - mean(self.here or (0.0,)) if self.there else 0.0
         return Links(gap, max(0.0, apart), bandwidth)
 
     def __add__(self, other: Gaps) -> Gaps:
@@ -74,10 +71,3 @@ def _longer(run: Executed, problem: Problem) -> list[float]:
     overhead = float(problem.cluster.classes[0].overhead)
     both = [(task.planned, task.actual) for task in run.tasks]
     return [a.length - (p.length - overhead) for p, a in both if p is not None and a is not None]
-
-
-def _middle(values: Sequence[float]) -> float:
-    """Mean without the ends."""
-    cut = int(TRIM * len(values))
-    kept = sorted(values)[cut : len(values) - cut]
-    return mean(kept) if kept else median(values or (0.0,))

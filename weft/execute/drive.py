@@ -276,7 +276,7 @@ class Drive:
 
     def decide(self) -> None:
         """Ask the session, and order what it says."""
-        reason, self._reasons = next(iter(self._reasons), "late"), []
+        reason, self._reasons = next(filter(None, self._reasons), "late"), []
         decision: Decision = self.told.decide(self.now)
         self._log_shadow()
         self.wake_at = decision.wake_at

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from weft.errors import InputError
 from weft.execute.engine import STARTED, VACATED
+from weft.execute.stalls import Stalls
 
 if TYPE_CHECKING:
     from weft.execute.drive import Drive
@@ -38,6 +39,7 @@ class LiveMoments:
 
     def __init__(self) -> None:
         self._has_begun = False
+        self._stalls = Stalls()
 
     def advance(self, drive: Drive) -> bool:
         """The first moment is that of the jobs that are there at the start."""
@@ -51,6 +53,7 @@ class LiveMoments:
         while drive.feed.next_time is not None and drive.feed.next_time <= drive.now:
             drive.arrive(drive.feed.pop(), drive.now)
         drive.look()
+        self._stalls.look(drive)
         return True
 
 
