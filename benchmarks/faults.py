@@ -117,7 +117,7 @@ def kill_worker(backend: Backend, drive: Drive, device: str, *, comes_back: bool
     if backend.name == "ray":
         import ray
 
-        for lane in drive.engine._devices[device].lanes:  # type: ignore[attr-defined]
+        for lane in drive.engine._devices[device].lanes:  # type: ignore[attr-defined]  # noqa: SLF001
             ray.kill(lane.actor)
         return
     if backend.name == "dask" and not comes_back:

@@ -6,11 +6,11 @@ for a message between two tasks, and has a result that was lost made again befor
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from weft.execute.ahead import queue_ahead
 from weft.execute.engine import (
     CANCELLED,
     FAILED,
@@ -228,8 +228,8 @@ class Drive:
         if maker is not None:
             self.ledger.again.join(maker, order)
             return
-        inputs, device = self._inputs(order.job, task), self._place_for(order.job, task, order.device)
-        first = self._order(order.job, task, device, inputs, (self.now, self.now))
+        inputs, device = self.inputs(order.job, task), self._place_for(order.job, task, order.device)
+        first = self.new_order(order.job, task, device, inputs, (self.now, self.now))
         self.ledger.again.add(first, order)
         self._submit_decided(first)
 
@@ -260,7 +260,7 @@ class Drive:
         if waiting.job not in self.told.open_jobs:
             return
         times = (waiting.start, waiting.end)
-        again = self._order(waiting.job, waiting.task, waiting.device, waiting.inputs, times)
+        again = self.new_order(waiting.job, waiting.task, waiting.device, waiting.inputs, times)
         self.ledger.again.replace(waiting, again)
         self._submit_decided(again)
 
@@ -287,7 +287,7 @@ class Drive:
             if (order := self.ledger.of_task(cancel.job, cancel.task)) is not None:
                 self.engine.cancel(order)
         self.scribe.planned(reason, self)
-        self._queue_ahead()
+        queue_ahead(self)
         self._note_ends(decision.ended)
         if self.told.session.num_waiting and not self.history.has_answer:
             self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
@@ -302,7 +302,7 @@ class Drive:
             queued = [self.ledger.of_task(end.job, task) for task in end.dropped]
             for order in queued:
                 if order is not None:
-                    self._withdraw(order)
+                    self.withdraw(order)
             if any(queued):
                 self._ending.append(end)
             else:
@@ -331,7 +331,7 @@ class Drive:
             self.ledger.settle(order)
         else:
             self.ledger.elsewhere[key] = start
-            self._withdraw(order)
+            self.withdraw(order)
 
     def _use_early(self, start: Start, event: Event) -> None:
         """What was decided is done already."""
@@ -342,91 +342,26 @@ class Drive:
         self._is_news = True
 
     def _order_now(self, start: Start) -> None:
-        inputs = self._inputs(start.job, start.task)
+        inputs = self.inputs(start.job, start.task)
         times = (start.expected_start, start.expected_end)
-        order = self._order(start.job, start.task, start.device, inputs, times)
+        order = self.new_order(start.job, start.task, start.device, inputs, times)
         self._submit_decided(order._replace(batch=start.batch))
 
     def _submit_decided(self, order: Order) -> None:
         """Order what was decided; first make the results again that it needs and nobody holds any more."""
         lacking = next((task for task in order.inputs if (order.job, task) in self.ledger.missing), None)
         if lacking is None:
-            self._submit(order, is_ahead=False)
+            self.submit(order, is_ahead=False)
         else:
             self._make_again(order, lacking)
 
-    def _withdraw(self, order: Order) -> None:
+    def withdraw(self, order: Order) -> None:
         """Ask for an order back, unless it runs; until it is known what became of it, its task has no other."""
         if order.key not in self.ledger.started and order.key not in self.ledger.withdrawn:
             self.ledger.withdraw(order)
             self.engine.cancel(order)
 
-    def _queue_ahead(self) -> None:
-        """Give devices the next tasks that are reserved for them, and take back what no longer is."""
-        session = self.told.session
-        if not session.num_plans and not self.ledger.undecided:
-            return
-        reserved: dict[str, list[tuple[Name, str, float, float]]] = defaultdict(list)
-        for one in session.reservations(most=self._most_reserved):
-            reserved[self.told.name(one.device)].append(
-                (one.job, one.task, one.expected_start, one.expected_end)
-            )
-        for order in [self.ledger.orders[key] for key in self.ledger.undecided]:
-            first = [row[:2] for row in reserved[order.device][: self._room(order.device)]]
-            if (order.job, order.task) not in first:
-                self._withdraw(order)
-        if self.ahead > 0:
-            for device, rows in reserved.items():
-                self._fill(device, rows)
-
-    @property
-    def _most_reserved(self) -> int:
-        """Of what is reserved for a device, so much can be of interest now: as much as it can hold, twice."""
-        return 2 * (int(self.told.cluster.slots.max()) + self.ahead)
-
-    def _room(self, device: str) -> int:
-        return self.told.slots(device) + self.ahead
-
-    def _fill(self, device: str, rows: Sequence[tuple[Name, str, float, float]]) -> None:
-        if device in self.told.away or not self.told.can_queue(device):
-            return
-        if any(start.device == device for start in self.ledger.elsewhere.values()):
-            return  # what is decided comes here as soon as it is given back elsewhere, before all others
-        for job, task, start, end in rows:
-            if self.ledger.load(device) >= self._room(device):
-                return
-            order = self.ledger.of_task(job, task)
-            if order is not None and order.device != device and order.key in self.ledger.withdrawn:
-                return
-            if (job, task) in self.ledger.decided_only:
-                return
-            if self.ledger.is_taken(job, task):
-                continue
-            if not self._may_follow(job, task, device):
-                return
-            inputs = self._inputs(job, task)
-            if any((job, parent) in self.ledger.missing for parent in inputs):
-                return
-            self._submit(self._order(job, task, device, inputs, (start, end)), is_ahead=True)
-
-    def _may_follow(self, job: Name, task: str, device: str) -> bool:
-        """Whether what a task needs is done, or will be: before it on the same device, or where it runs now."""
-        for parent in self.told.parents(job, task):
-            if self.told.is_done(job, parent):
-                continue
-            before = self.ledger.of_task(job, parent)
-            if before is None or self.told.slots(device) > 1:
-                return False
-            if before.device != device and not self._may_wait_for(before):
-                return False
-        return True
-
-    def _may_wait_for(self, order: Order) -> bool:
-        """Whether an order of another device can be waited for at the device: it runs, and nobody wants it back."""
-        is_running = order.key in self.ledger.started and self.ledger.is_sure(order)
-        return self.engine.waits_for_inputs and is_running
-
-    def _inputs(self, job: Name, task: str) -> tuple[str, ...]:
+    def inputs(self, job: Name, task: str) -> tuple[str, ...]:
         """What hands a task its results: the parents that have run, or run before it on the same device."""
         return tuple(
             parent
@@ -434,13 +369,15 @@ class Drive:
             if self.told.is_done(job, parent) or self.ledger.of_task(job, parent) is not None
         )
 
-    def _order(
+    def new_order(
         self, job: Name, task: str, device: str, inputs: tuple[str, ...], times: tuple[float, float]
     ) -> Order:
+        """An order with the next numbers."""
         attempt, sequence = self.ledger.next_numbers(job, task)
         return Order(job, task, device, attempt, sequence, inputs, 0, *times)
 
-    def _submit(self, order: Order, is_ahead: bool) -> None:
+    def submit(self, order: Order, is_ahead: bool) -> None:
+        """Give an order to the engine; ``is_ahead``: no decision has asked for it yet."""
         self.scribe.submitted(order, self.now, is_ahead=is_ahead)
         base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
         self.ledger.open(order, base, is_decided=not is_ahead)
