@@ -131,10 +131,10 @@ def _refusal(ticket: Ticket, worker: Any, lacking: list[str], control: Control) 
 
 
 def written(work: Work) -> bytes:
-    """What is to be done, as it travels."""
-    import cloudpickle
+    """What is to be done, as it travels; code of files that only this process has travels along."""
+    from weft.execute.sending import pack
 
-    return bytes(cloudpickle.dumps(work))
+    return pack(work, by_value=True).data
 
 
 def _read(work: bytes) -> Work:
