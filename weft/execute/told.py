@@ -61,6 +61,7 @@ class Told:
         """Tasks that a former driver has said to be dropped or skipped."""
         self.num_tasks = self.num_done = 0
         self.ends: list[End] = []
+        self._has_demands = False  # whether any task so far asks for memory or resources
         self.num_sessions = 1
         """How often a session was made."""
         self._journal: list[_Entry] = []
@@ -85,7 +86,7 @@ class Told:
 
     def can_queue(self, device: str) -> bool:
         """Whether tasks may be queued ahead: not where memory or other resources say what fits together."""
-        return not self._limited[device]
+        return not (self._limited[device] and self._has_demands)
 
     def places(self, job: Name, task: str) -> list[str]:
         """Devices that can run a task, there or not."""
@@ -107,6 +108,7 @@ class Told:
         self.open_jobs[arrival.job], self._arrivals[arrival.job] = arrival.graph, arrival
         self.done[arrival.job] = set()
         self.num_tasks += arrival.graph.num_tasks
+        self._has_demands |= bool(arrival.graph.memory.any() or arrival.graph.demands.any())
         self._tell(arrival.job, lambda session: self._arrive(session, arrival, time))
         if is_last:
             self.no_more(time)

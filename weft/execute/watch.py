@@ -28,7 +28,7 @@ class SpeedWatch:
     """Tasks of a device that count, latest first."""
     least_time: float = 0.05
     """Seconds below which an expected run time says nothing."""
-    pause: float = 1.0
+    pause: float = 3.0
     """Seconds for which a device is left alone after its speed was changed."""
     most: float = 100.0
     """No device is taken to be slower by more."""
