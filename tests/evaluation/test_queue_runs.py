@@ -307,7 +307,7 @@ def test_sweep_refuses_a_planner():
 def test_evaluate_verb_prints_streams_and_json():
     words = ["evaluate", "conditional", "-s", "fifo,eft", "--seeds", "3", "--set", "jobs=50"]
     shown = CliRunner().invoke(app, words, catch_exceptions=False)
-    assert shown.stdout.startswith("conditional: 3 test seeds")
+    assert shown.stdout.startswith("conditional, jobs=50: 3 test seeds, times in ms\n")
     found = json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
     assert len(found["rows"]) == 6
     assert found["rows"][0]["devices"][3]["device"] == "gpu-large-0"
