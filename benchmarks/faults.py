@@ -16,9 +16,10 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ def kill_worker(backend: Backend, drive: Drive, device: str, *, comes_back: bool
     if backend.name == "ray":
         import ray
 
-        for lane in drive.engine._devices[device].lanes:  # type: ignore[attr-defined]  # noqa: SLF001
+        for lane in drive.engine._devices[device].lanes:  # type: ignore[attr-defined] # noqa: SLF001
             ray.kill(lane.actor)
         return
     if backend.name == "dask" and not comes_back:
@@ -166,14 +167,19 @@ def killed_and_resumed(case: Case, home: Path) -> list[str]:
     command = [sys.executable, "-m", "weft.cli", "--quiet", "run", str(home / "graph.json")]
     command += ["--on", case.on, "--cluster", str(home / "cluster.toml")]
     command += ["--functions", str(home / "functions.py"), "--out", str(home / "run")]
-    history, marks = home / "run" / "history.jsonl", rng.sample(range(3, 5 * len(flow.tasks)), 2)
-    for place in sorted(marks):
+    history, places = home / "run" / "history.jsonl", rng.sample(range(3, 5 * len(flow.tasks)), 2)
+    mark = f"weft-{uuid.uuid4().hex}"
+    for place in sorted(places):
         more = ["--resume"] if history.exists() else []
-        driver = subprocess.Popen([*command, *more], start_new_session=True, stderr=subprocess.PIPE)
+        driver = subprocess.Popen(
+            [*command, *more], stderr=subprocess.PIPE, env={**os.environ, "WEFT_MARK": mark}
+        )
         while driver.poll() is None and _rows(history) < place:
             time.sleep(0.005)
         driver.send_signal(signal.SIGKILL)
         driver.communicate()
+        if left := left_over(mark):
+            return [f"{len(left)} processes outlive their driver"]
         if history.exists() and b'"closed"' in history.read_bytes():
             return judged(flow, home / "run")
     more = ["--resume"] if history.exists() else []
@@ -181,6 +187,23 @@ def killed_and_resumed(case: Case, home: Path) -> list[str]:
     if last.returncode:
         return [f"exit code {last.returncode}: {last.stderr.strip()[-300:]}"]
     return judged(flow, home / "run")
+
+
+def left_over(mark: str, patience: float = 30.0) -> list[int]:
+    """Processes with this in their environment that do not end by themselves."""
+    until = time.monotonic() + patience
+    while (found := _marked(mark)) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
+
+
+def _marked(mark: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
 
 
 def _rows(history: Path) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from weft.execute.again import Again
 from weft.execute.ahead import queue_ahead
 from weft.execute.engine import (
     CANCELLED,
@@ -68,6 +69,7 @@ class Drive:
     planned_end: float | None = None
     """When the first plan was to end."""
     scribe: Scribe = field(init=False)
+    _again: Again = field(init=False)
     _ending: list[End] = field(default_factory=list)
     """Jobs that are over for the session, of which something is still queued ahead."""
     _is_news: bool = False
@@ -76,7 +78,7 @@ class Drive:
     """Why plans may have changed since the last decision."""
 
     def __post_init__(self) -> None:
-        self.scribe = Scribe(self.history)
+        self.scribe, self._again = Scribe(self.history), Again(self)
 
     @property
     def now(self) -> float:
@@ -149,7 +151,7 @@ class Drive:
             for start in freed:
                 self._order_now(start)
             for order, task in left:
-                self._make_again(order, task)
+                self._again.make(order, task)
         else:
             self.told.joined(event.device, event.time)
         return event.kind
@@ -174,7 +176,7 @@ class Drive:
         is_unasked, is_sure = order.key in self.ledger.unasked, self.ledger.is_sure(order)
         self.ledger.close(order)
         if order.key in self.ledger.again:
-            return self._end_again(event, order)
+            return self._again.end(event, order)
         if event.kind == FINISHED and began is not None:
             self._observe(event, order, event.time - began, base)
         if event.kind == FINISHED:
@@ -193,7 +195,7 @@ class Drive:
             if (start := self.ledger.elsewhere.pop(order.task_key, None)) is not None:
                 self._order_now(start)
         elif event.note.startswith(LOST_RESULT):
-            self._make_again(order, event.note.removeprefix(LOST_RESULT))
+            self._again.make(order, event.note.removeprefix(LOST_RESULT))
         else:
             self.told.failed(order, event.time)
         return FAILED
@@ -218,59 +220,6 @@ class Drive:
     def forget_decisions(self) -> None:
         """The session was made again: what it had decided and does not run yet counts as queued ahead."""
         self.ledger.forget_decisions()
-
-    # -- results that are gone ---------------------------------------------------------------------
-
-    def _make_again(self, order: Order, task: str) -> None:
-        """A decided order waits for a result to be made again on its device, or wherever it is; then it goes on."""
-        self.ledger.missing.add((order.job, task))
-        maker = self.ledger.again.maker(order.job, task)
-        if maker is not None:
-            self.ledger.again.join(maker, order)
-            return
-        inputs, device = self.inputs(order.job, task), self._place_for(order.job, task, order.device)
-        first = self.new_order(order.job, task, device, inputs, (self.now, self.now))
-        self.ledger.again.add(first, order)
-        self._submit_decided(first)
-
-    def _place_for(self, job: Name, task: str, wanted: str) -> str:
-        """Where a result is made again: where it is wanted, unless only others can."""
-        able = [one for one in self.told.places(job, task) if one not in self.told.away]
-        return wanted if wanted in able or not able else min(able, key=self.ledger.load)
-
-    def _end_again(self, event: Event, order: Order) -> str:
-        waiting = self.ledger.again.pop(order.key)
-        if event.kind == FINISHED:
-            self.scribe.about(event, FINISHED, size=event.size)
-            self.ledger.missing.discard(order.task_key)
-            for one in waiting:
-                self._go_on(one)
-            return ""
-        self.scribe.about(event, FAILED, note=event.note)
-        if event.note.startswith(LOST_RESULT):
-            self.ledger.again.put_back(order, waiting)
-            self._make_again(order, event.note.removeprefix(LOST_RESULT))
-            return ""
-        for one in waiting:
-            self._fail_waiting(one, event.time)
-        return FAILED
-
-    def _go_on(self, waiting: Order) -> None:
-        """What an order waited for is there again."""
-        if waiting.job not in self.told.open_jobs:
-            return
-        times = (waiting.start, waiting.end)
-        again = self.new_order(waiting.job, waiting.task, waiting.device, waiting.inputs, times)
-        self.ledger.again.replace(waiting, again)
-        self._submit_decided(again)
-
-    def _fail_waiting(self, waiting: Order, time: float) -> None:
-        """What an order waited for could not be made again: the task it was decided for fails."""
-        if waiting.key in self.ledger.again:
-            for one in self.ledger.again.pop(waiting.key):
-                self._fail_waiting(one, time)
-        elif waiting.job in self.told.open_jobs:
-            self.told.failed(waiting, time)
 
     # -- decisions ---------------------------------------------------------------------------------
 
@@ -345,15 +294,15 @@ class Drive:
         inputs = self.inputs(start.job, start.task)
         times = (start.expected_start, start.expected_end)
         order = self.new_order(start.job, start.task, start.device, inputs, times)
-        self._submit_decided(order._replace(batch=start.batch))
+        self.submit_decided(order._replace(batch=start.batch))
 
-    def _submit_decided(self, order: Order) -> None:
+    def submit_decided(self, order: Order) -> None:
         """Order what was decided; first make the results again that it needs and nobody holds any more."""
         lacking = next((task for task in order.inputs if (order.job, task) in self.ledger.missing), None)
         if lacking is None:
             self.submit(order, is_ahead=False)
         else:
-            self._make_again(order, lacking)
+            self._again.make(order, lacking)
 
     def withdraw(self, order: Order) -> None:
         """Ask for an order back, unless it runs; until it is known what became of it, its task has no other."""

@@ -14,7 +14,7 @@ from typing import Any
 from weft import catalog
 from weft.catalog import Result
 from weft.errors import UnsupportedError, WeftError
-from weft.execute.split import Division, SplitSession, parse_split
+from weft.execute.split import SplitSession, parse_split
 from weft.kinds import PROBLEMS, TASKS
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
@@ -76,8 +76,7 @@ def choose(wanted: Wanted, problem: Problem, *, is_stream: bool) -> Chosen:
     refuse(wanted, is_stream=is_stream)
     if wanted.split is not None:
         parts = [(_live(name), share) for name, share in parse_split(wanted.split)]
-        division = Division(parts)
-        return Chosen(wanted.split, lambda cluster: _split(cluster, parts, wanted, problem, division))
+        return Chosen(wanted.split, lambda cluster: _split(cluster, parts, wanted, problem))
     name = _name(wanted)
     if not _is_planner(wanted):
         dispatcher = catalog.task_dispatcher(wanted.scheduler)
@@ -167,7 +166,7 @@ def _opener(dispatcher: Any, wanted: Wanted, problem: Problem) -> MakeSession:
 
 
 def _split(
-    cluster: Cluster, parts: list[tuple[str, float]], wanted: Wanted, problem: Problem, division: Division
+    cluster: Cluster, parts: list[tuple[str, float]], wanted: Wanted, problem: Problem
 ) -> SplitSession:
     makers = [(_opener(catalog.task_dispatcher(name), wanted, problem), name, share) for name, share in parts]
-    return SplitSession([(make(cluster), name, share) for make, name, share in makers], wanted.seed, division)
+    return SplitSession([(make(cluster), name, share) for make, name, share in makers], wanted.seed)

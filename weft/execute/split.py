@@ -66,11 +66,9 @@ class Division:
 class SplitSession(Session):
     """Several sessions that take turns; to whoever drives it, one."""
 
-    def __init__(
-        self, parts: Sequence[tuple[Session, str, float]], seed: int, division: Division | None = None
-    ) -> None:
+    def __init__(self, parts: Sequence[tuple[Session, str, float]], seed: int) -> None:
         self._parts = [session for session, _, _ in parts]
-        self.division = division or Division([(name, share) for _, name, share in parts])
+        self.division = Division([(name, share) for _, name, share in parts])
         self.scheduler = ",".join(f"{name}:{share:g}" for _, name, share in parts)
         self.problem, self.seed = self._parts[0].problem, seed
         self._graphs: dict[Name, TaskGraph] = {}

@@ -15,6 +15,7 @@ import numpy as np
 from weft.errors import InputError
 from weft.execute.engine import Event, Order
 from weft.execute.feed import Arrival, allowed_of, is_named
+from weft.execute.split import SplitSession
 from weft.io.histories import History
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
@@ -205,7 +206,7 @@ class Told:
             try:
                 tell(self._shadow)
             except InputError:  # out of step with what is: begin anew
-                self._shadow = self._replayed(self._make_shadow)
+                self._shadow = self._replayed(self._make_shadow, self._shadow)
 
     # -- decisions ---------------------------------------------------------------------------------
 
@@ -247,13 +248,15 @@ class Told:
     def slow_down(self, factors: list[float]) -> None:
         """Go on with a session that takes devices to be slower by these factors than the cluster says."""
         self.factors = list(factors)
-        self.session = self._replayed(self._make)
+        self.session = self._replayed(self._make, self.session)
         self.num_sessions += 1
 
-    def _replayed(self, make: Callable[[Cluster], Session] | None) -> Session:
+    def _replayed(self, make: Callable[[Cluster], Session] | None, former: Session) -> Session:
         """A new session that is told everything again, of all jobs that are not over."""
         assert make is not None
         session = make(slowed(self.cluster, self.factors))
+        if isinstance(session, SplitSession) and isinstance(former, SplitSession):
+            session.division = former.division
         for entry in self._journal:
             entry.tell(session)
         return session
