@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from benchmarks._execute.world import Links, World, cluster_of, slow_down
+from benchmarks._execute.tasks import slow_down
+from benchmarks._execute.world import Links, World, cluster_of
 from weft.execute.backends import DASK, Backend, ClusterBackend, open_backend
 from weft.execute.dask_connect import Connection
 from weft.execute.feed import feed_of
@@ -104,8 +105,8 @@ class Workers:
         from weft.execute.calibrate import calibrate
 
         found = calibrate(self._probe(), seconds=seconds)
-        latency = median(one.latency for one in found.links)
-        bandwidth = median(min(one.bandwidth, 1e10) for one in found.links)
+        latency = median([one.latency for one in found.links] or [0.0])  # one node has no links
+        bandwidth = median([min(one.bandwidth, 1e10) for one in found.links] or [Links().bandwidth])
         links = Links(found.dispatch_gap, latency, bandwidth)
         print(
             f"calibrated on {self.backend.name}: gap {1e3 * links.gap:.1f} ms, latency {1e3 * latency:.1f} ms, "

@@ -6,15 +6,14 @@ cost on the worker it finds itself on, so that unequal machines can be had on tw
 
 from __future__ import annotations
 
-import time
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from weft.execute.work import Call, Result, Work, this_place
+from benchmarks._execute.tasks import work_here
+from weft.execute.work import Call, Result, Work
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.problem import Objective, Problem
@@ -33,49 +32,6 @@ AFFINITY: Mapping[str, Mapping[str, float]] = {
 MODELS = {"related": RELATED, "affinity": AFFINITY}
 END, END_COST, END_SIZE = "end", 0.004, 100
 """The task that needs whatever nobody else needs: its result is that of the graph."""
-_BLOCK = np.random.default_rng(0).bytes(1 << 15)
-
-
-def work_on(seconds: float, size: int, *inputs: bytes) -> bytes:
-    """Really compress and read for a tenth of the time, then wait until it is over."""
-    end = time.perf_counter() + seconds
-    for data in inputs:
-        zlib.crc32(data)
-    until = time.perf_counter() + 0.1 * seconds
-    while time.perf_counter() < until:
-        zlib.compress(_BLOCK, 1)
-    time.sleep(max(0.0, end - time.perf_counter()))
-    return (_BLOCK * (size // len(_BLOCK) + 1))[:size]
-
-
-def work_here(costs: Mapping[str, float], size: int, *inputs: bytes) -> bytes:
-    """The same on a worker: what it costs depends on the class of the worker."""
-    name = class_here()
-    return work_on(costs[name] * slowness(name), size, *inputs)
-
-
-def class_here() -> str:
-    """Of the task of weft's that this thread carries out; else what the name of the worker of Dask begins with."""
-    place = this_place()
-    if place is not None:
-        return place.device_class
-    from distributed import get_worker
-
-    return str(get_worker().name).rsplit("-", 1)[0]
-
-
-_slow: dict[str, tuple[float, float]] = {}
-
-
-def slowness(name: str) -> float:
-    """How much slower a worker is right now, as ``slow_down`` has said on it."""
-    since, factor = _slow.get(name, (float("inf"), 1.0))
-    return factor if time.time() >= since else 1.0
-
-
-def slow_down(name: str, at: float, factor: float) -> None:
-    """From a moment on, tasks that begin on workers of a class take longer; runs on the worker."""
-    _slow[name] = (at, factor)
 
 
 @dataclass(frozen=True)

@@ -253,7 +253,7 @@ def _learn(drive: Drive, cluster: Cluster, path: Path) -> None:
         number = drive.told.number(one.device)
         name = cluster.classes[int(cluster.device_class[number])].name
         work = one.work * seconds if one.work is not None else None
-        profile.add(one.kind, name, one.actual * seconds, size=one.size, work=work)
+        profile.add(one.kind, name, one.actual * seconds, one.size, work=work, graph=one.graph, task=one.task)
     profile.write()
 
 

@@ -35,6 +35,8 @@ class Observed:
     """Of the task in its graph; None: it has none."""
     size: float | None
     """Bytes of its result, where they are known."""
+    graph: str = ""
+    """Name of the graph it is a task of."""
 
 
 def observed(event: Event, order: Order, graph: TaskGraph, actual: float, base: float) -> Observed:
@@ -42,7 +44,16 @@ def observed(event: Event, order: Order, graph: TaskGraph, actual: float, base: 
     task = graph.task(graph.index[order.task])
     work = task.work if math.isfinite(task.work) else None
     return Observed(
-        order.device, order.job, order.task, task.kind, base, actual, event.time, work, event.size
+        order.device,
+        order.job,
+        order.task,
+        task.kind,
+        base,
+        actual,
+        event.time,
+        work,
+        event.size,
+        graph.name,
     )
 
 

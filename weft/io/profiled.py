@@ -221,9 +221,10 @@ def _with_own_times(
         i, c = place.get(task), classes.get(class_name)
         if i is not None and c is not None and np.isfinite(alone[i, c]):
             own[i, c] = _between(float(alone[i, c]), observed.seconds.recent / unit, observed.count, prior)
-    used = [c for c in range(len(classes)) if np.isfinite(own[:, c]).any()]
-    if not used:
+    if not np.isfinite(own).any():
         return graph
+    _carry_over(own, alone)
+    used = [c for c in range(len(classes)) if np.isfinite(own[:, c]).any()]
     names = list(graph.classes) + [n for n, c in classes.items() if c in used and n not in graph.classes]
     times = np.full((graph.num_tasks, len(names)), np.nan)
     times[:, : graph.times.shape[1]] = graph.times
@@ -232,6 +233,16 @@ def _with_own_times(
             column = times[:, names.index(name)]
             column[np.isfinite(own[:, c])] = own[np.isfinite(own[:, c]), c]
     return graph.replaced(classes=tuple(names), times=times)
+
+
+def _carry_over(own: Floats, alone: Floats) -> None:
+    """Fill in classes a task was not seen on: as much longer or shorter than its kind as where it was seen."""
+    is_seen = np.isfinite(own) & (own > 0) & (alone > 0)
+    ratio = np.log(np.where(is_seen, own, 1.0) / np.where(is_seen, alone, 1.0))
+    count = is_seen.sum(axis=1)
+    factor = np.exp(ratio.sum(axis=1) / np.maximum(count, 1))
+    is_open = ~np.isfinite(own) & np.isfinite(alone) & (count > 0)[:, None]
+    own[is_open] = (alone * factor[:, None])[is_open]
 
 
 def _between(expected: float, observed: float, count: int, prior: float) -> float:
