@@ -149,7 +149,7 @@ def test_results_given_at_the_start_are_inputs(make: Make):
 def test_results_that_nobody_has_fail_the_order(make: Make):
     engine = make({"b": Call(local_tasks.add, (Result("a"), 1))})
     engine.submit(order("b", inputs=("a",)))
-    assert ends(until(engine, all_end(1))) == {"b": "the result of 'a' is not there"}
+    assert ends(until(engine, all_end(1))) == {"b": "lost result of a"}
 
 
 def test_results_are_sent_again_when_the_worker_does_not_hold_them(make: Make):

@@ -207,7 +207,11 @@ BROKEN = {
         .add("submitted", job="j", task="c", attempt=1, device="x", sequence=1, ahead=True),
     ),
     "child first": ("precedence", script().submits("b", "x")),
-    "ahead elsewhere": ("precedence", script().submits("a", "x").submits("b", "y", ahead=True)),
+    "ahead of what nobody ordered": ("precedence", script().submits("b", "y", ahead=True)),
+    "starts before its parent elsewhere": (
+        "precedence",
+        script().submits("a", "x").submits("b", "y", ahead=True).tells("started", "b", "y"),
+    ),
     "child starts": (
         "precedence",
         script().submits("a", "x").submits("b", "x", ahead=True).tells("started", "b", "x"),

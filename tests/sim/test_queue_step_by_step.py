@@ -18,6 +18,8 @@ def played() -> None:
     case = scenario("conditional", jobs=30).stream("test", 0)
     for name in ("fifo", "heavy-last-3", "heft-estimated", "ppo"):
         drive_queues(Session(case, name, seed=1), setup_of(case), 1)
+    peeking = scenario("conditional", jobs=30, estimate="start").stream("test", 0)
+    drive_queues(Session(peeking, "heft-estimated", seed=1), setup_of(peeking), 1)
 
 
 @pytest.mark.parametrize("name", KERNELS)
