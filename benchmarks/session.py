@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from weft import Session
 from weft.evaluation.sweep.queue_runs import Outcome, play, setup_of
-from weft.evaluation.worlds.queues import drive
+from weft.execute.virtual_runs import drive_queues
 from weft.scenarios import StreamProblem, scenario
 
 SCHEDULERS = "fifo,mru,eft,heavy-last-3,ppo"
@@ -37,10 +37,10 @@ def main(arguments: list[str]) -> int:
 def _measure(name: str, case: StreamProblem, seed: int) -> bool:
     few = scenario("conditional", jobs=5).stream("test", 0)
     play(name, few, [1])
-    drive(Session(few, name, seed=1), setup_of(few), 1)
+    drive_queues(Session(few, name, seed=1), setup_of(few), 1)
     alone, kernel = _timed(lambda: play(name, case, [seed]))
     clock = {"decide": [0, 0], "event": [0, 0]}
-    driven = drive(_Timed(case, name, seed, clock), setup_of(case), seed)  # type: ignore[arg-type]
+    driven = drive_queues(_Timed(case, name, seed, clock), setup_of(case), seed)  # type: ignore[arg-type]
     is_same = driven.job_times.tobytes() == alone.job_times[0].tobytes()
     decide, event = (spent / count / 1e3 for spent, count in clock.values())
     each = kernel / int(alone.decisions[0]) / 1e3
@@ -66,6 +66,8 @@ class _Timed:
         for method in ("decide", *EVENTS):
             entry = clock["decide" if method == "decide" else "event"]
             setattr(self, method, self._counted(getattr(self._session, method), entry))
+
+    has_queues = True
 
     @property
     def is_due(self) -> bool:

@@ -45,6 +45,7 @@ JSON_KEYS = [
     (("generate", "layered", "-n", "20", "-o", "g.json"), "family out name tasks edges lost"),
     (("convert", PIPELINE, "p.dot"), "source out name tasks edges lost"),
     (("init",), "out machine"),
+    (("calibrate", "--workers", "1", "--budget", "1s"), "on out cluster workers calibration"),
     (("schedulers",), "schedulers"),
     (("doctor",), "versions extras cache cpus threads warmed"),
 ]
@@ -301,6 +302,7 @@ def test_doctor_names_the_pip_line_of_a_missing_extra(weft: Weft, monkeypatch: p
     monkeypatch.setattr("weft.doctor.version_of", lambda package: None)
     said = weft("doctor").out
     assert "pip install 'weft[plot]'" in said
+    assert "pip install 'weft[rl]'" in said and "pip install 'weft[tensorboard]'" in said
     assert "in a checkout: '.[plot]' in place of 'weft[plot]'" in said
 
 

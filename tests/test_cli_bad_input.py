@@ -146,7 +146,9 @@ BAD: dict[str, tuple[Files, str, str]] = {
     "sweep damaged": ({"o/sweep.sqlite": "x" * 99}, "report o", "o/sweep.sqlite: cannot be used as a sweep: file is not a database"),
     "run elsewhere": ({"o/x": ""}, "train conditional --out o", "o: expected an empty folder or a run, found 'x' and no config.json"),
     "curves of nothing": ({"o/x": ""}, "curves o", "o: expected a run"),
-    "report of nothing": ({}, "report none", "none: expected a sweep (sweep.sqlite), a training run (metrics.jsonl) or"),
+    "report of nothing": ({}, "report none", "none: no such folder or file"),
+    "report of another folder": ({}, "report .", ".: expected a sweep (sweep.sqlite), a training run (metrics.jsonl) or"),
+    "verb by another name": (OK, "plan ok.json", "No such command 'plan'. Did you mean 'schedule'? (see weft --help)"),
     "report of a graph": (OK, "report ok.json", "ok.json: schema: expected the JSON of weft compare, weft bench or a benchmark"),
     # benchmark sets and options
     "set": ({}, "bench tailard", "no benchmark 'tailard': expected one of taillard, demirkol"),

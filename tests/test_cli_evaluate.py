@@ -165,3 +165,25 @@ def test_evaluate_prints_no_interval_below_zero():
     lows = [one["low"] for one in found["summary"] if one["metric"] in ("makespan", "slr")]
     assert min(lows) == 0.0
     assert min(one["low"] for one in found["summary"] if one["metric"] == "slr") >= 1.0
+
+
+def test_files_that_keep_arriving_have_enough_seeds_for_a_verdict():
+    """One seed would give no verdict (issue 14)."""
+    words = ["-c", "examples/cluster.toml", "--set", "load=0.5", "--set", "jobs=3", "-s", "fifo,srw"]
+    shown = weft("evaluate", "examples/pipeline.json", *words)
+    assert shown.exit_code == 0
+    assert ": 10 test seeds, times in s" in shown.stdout
+    assert "no verdict" not in shown.stdout
+
+
+def test_metric_that_is_not_used_is_named(tmp_path: Path):
+    """A metric of plans does not judge a stream (issue 14)."""
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('extends = "workflows"\nmetric = "energy"\n', "utf-8")
+    words = ["--set", "load=0.5", "--set", "jobs=3", "--set", "tasks=8", "-s", "fifo,srw"]
+    shown = weft("evaluate", str(recipe), *words)
+    assert "metric 'energy' of the recipe is not used" in shown.stderr
+    assert (
+        "is not used"
+        not in weft("evaluate", "examples/stream.toml", "--set", "jobs=2", "--seeds", "1").stderr
+    )

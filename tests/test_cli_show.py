@@ -55,7 +55,7 @@ def test_known_kinds_and_builtin_clusters_make_no_noise(weft: Weft, cluster: str
 def test_show_prints_facts_kinds_classes_and_a_picture(weft: Weft):
     ran = weft("show", PIPELINE, "--cluster", MINE)
     assert ran.code == 0
-    assert ran.out.startswith("image-pipeline: 37 tasks, 71 edges, 9 levels, at most 13 tasks on one\n")
+    assert ran.out.startswith("image-pipeline: 37 tasks, 71 edges, 9 levels, at most 13 tasks on one level\n")
     assert "critical path  424.78 s over 9 tasks: unpack -> calibrate-4 -> denoise-4 -> ... -> " in ran.out
     assert "on gpu [s]   on cpu [s]" in ran.out
     assert "gpu x 2 can run all, cpu x 4 can run all" in ran.out

@@ -101,7 +101,16 @@ def run_lines(weft: Weft, lines: list[list[str]]) -> None:
 
 def test_start_page_quick_lines_run(weft: Weft):
     lines = [words for words in start_lines() if not is_long(words)]
-    assert {words[0] for words in lines} == {"show", "schedule", "compare", "explain", "evaluate", "report"}
+    assert {words[0] for words in lines} == {
+        "show",
+        "schedule",
+        "compare",
+        "explain",
+        "evaluate",
+        "report",
+        "run",
+        "validate",
+    }
     run_lines(weft, lines)
 
 

@@ -33,7 +33,7 @@ from weft.scenarios import (
 from weft.scenarios.settings import expand_range
 from weft.scenarios.splits import check_training_seed
 from weft.scenarios.streams import drawn_stream
-from weft.scenarios.workflows import resized
+from weft.scenarios.workflows import read_machines, resized
 
 OWN = """
 extends = "workflows"
@@ -140,6 +140,18 @@ def test_stream_of_workflows_meets_its_load():
     work = priced_work(problem, class_prices(problem)).mean() * problem.num_tasks / len(problem.jobs)
     gap = problem.jobs[1].release - problem.jobs[0].release
     assert work / (gap * problem.cluster.num_devices) == pytest.approx(0.8)
+
+
+def test_load_counts_slots(tmp_path: Path):
+    """Sixteen slots in one device follow as many jobs as sixteen devices do (issue 14)."""
+    releases = []
+    for what in ("slots = 16", "count = 16"):
+        file = tmp_path / "cluster.toml"
+        file.write_text(f'[[device]]\nclass = "cpu"\n{what}\n')
+        read_machines.cache_clear()
+        (chosen,) = file_scenarios(["examples/pipeline.json"], {"load": 0.8, "jobs": 10}, str(file))
+        releases.append([job.release for job in chosen.dispatched("test", 0, 3).jobs])
+    assert releases[0] == releases[1]
 
 
 def test_random_streams_draw_their_loads_from_the_range_of_the_settings():

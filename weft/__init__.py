@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from weft.evaluation.sets.bench import bench as bench
     from weft.evaluation.sweep.evaluation import Evaluation as Evaluation
     from weft.evaluation.sweep.request import evaluate as evaluate
+    from weft.execute.export import Exported as Exported
+    from weft.execute.export import export as export
+    from weft.execute.recording import record as record
+    from weft.execute.recording import task as task
+    from weft.execute.run import Run as Run
+    from weft.execute.running import run as run
     from weft.io.files import read_cluster as read_cluster
     from weft.io.files import read_graph as read_graph
     from weft.io.files import read_problem as read_problem
@@ -57,6 +63,10 @@ _HOMES = {
     "weft.evaluation.questions.show": "Shown show",
     "weft.evaluation.sweep.evaluation": "Evaluation",
     "weft.evaluation.sweep.request": "evaluate",
+    "weft.execute.recording": "record task",
+    "weft.execute.export": "Exported export",
+    "weft.execute.run": "Run",
+    "weft.execute.running": "run",
     "weft.io.files": "read_cluster read_graph read_problem",
     "weft.model.bounds": "Bound lower_bound",
     "weft.model.cluster": "Cluster DeviceClass",

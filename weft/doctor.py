@@ -26,6 +26,10 @@ EXTRAS = {
     "onnx": ("onnx", "ONNX models as operator graphs"),
     "solve": ("ortools", "exact schedules with CP-SAT"),
     "train": ("torch", "training learned schedulers"),
+    "dask": ("distributed", "running on Dask"),
+    "ray": ("ray", "running on Ray"),
+    "tensorboard": ("tensorboard", "metrics of training for TensorBoard"),
+    "rl": ("gymnasium", "environments for learners of your own"),
 }
 """Extra -> the package that tells whether it is there, and what it is for."""
 OLDEST = {"ortools": (9, 15)}
@@ -143,16 +147,19 @@ def num_cpus() -> int:
 def warm(schedulers: tuple[str | object, ...] | None = None) -> tuple[str, ...]:
     """Compile what these planners (default: all) need by planning a tiny graph; return who planned it.
 
-    Planners that cannot act on it, or miss an optional package, are left out.
+    Planners that cannot act on it, or miss an optional package, are left out. Code of other people is never
+    called on a problem that they did not ask for: HEFT plans in its place.
     """
     from weft import catalog
     from weft.errors import InputError
+    from weft.schedulers.own import is_others
 
     few = 64  # evaluations: enough that every search goes beyond its first plans
     done = []
-    for name in schedulers or tuple(catalog.PLANNERS):
+    for given in schedulers or tuple(catalog.PLANNERS):
         for problem in _tiny_problems():
             try:
+                name = "heft" if is_others(catalog.planner(given)) else given
                 catalog.schedule(problem, name, effort=few)
             except InputError:
                 continue
@@ -170,7 +177,7 @@ def warm_dispatch() -> tuple[str, ...]:
 def _warm_queues() -> tuple[str, ...]:
     """A short stream, in the kernel and through a session."""
     from weft.evaluation.sweep.queue_runs import play
-    from weft.evaluation.worlds.queues import drive
+    from weft.execute.virtual_runs import drive_queues
     from weft.scenarios import scenario
     from weft.session import Session
     from weft.sim.queues.environment import setup_of
@@ -179,14 +186,14 @@ def _warm_queues() -> tuple[str, ...]:
     case = scenario("conditional", jobs=10).stream("validation", 0)
     for name in names:
         play(name, case, [0])
-        drive(Session(case, name), setup_of(case), 0)
+        drive_queues(Session(case, name), setup_of(case), 0)
     return names
 
 
 def _warm_tasks() -> tuple[str, ...]:
     """Two small workflows, in the kernel with and without an outage, replayed, and through a session."""
     from weft import catalog
-    from weft.evaluation.worlds.tasks import drive_tasks
+    from weft.execute.virtual_runs import drive_tasks
     from weft.model.problem import realise
     from weft.scenarios import scenario
     from weft.schedulers.dispatchers.outages import Outage
@@ -215,12 +222,12 @@ def _tiny_problems() -> tuple[Problem, ...]:
     from weft.model.graph import TaskGraph
     from weft.model.problem import Problem
 
-    graph = TaskGraph([2.0] * 5, [0, 1, 2, 3], [4, 4, 4, 4], 1.0, name="tiny")
+    graph = TaskGraph([2.0] * 5, [0, 1, 2, 3], [4, 4, 4, 4], 1.0, name="warm-up graph")
     cluster = Cluster.uniform([DeviceClass("slow"), DeviceClass("fast", speed=1.5)], [1, 1], bandwidth=1.0)
     inf = float("inf")
     times = [[2.0, inf], [inf, 2.0], [3.0, inf], [1.0, inf], [inf, 3.0], [2.0, inf]]
     shop = TaskGraph(
-        [float("nan")] * 6, [0, 1, 3, 4], [1, 2, 4, 5], classes=("m0", "m1"), times=times, name="shop"
+        [float("nan")] * 6, [0, 1, 3, 4], [1, 2, 4, 5], classes=("m0", "m1"), times=times, name="warm-up shop"
     )
     machines = Cluster.uniform([DeviceClass("m0"), DeviceClass("m1")], [1, 1])
     return Problem(graph, cluster), Problem(shop, machines)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SCHEDULERS, SCENARIOS, FORMATS = "weft.schedulers", "weft.scenarios", "weft.formats"
 """Groups of entry points."""
+FILE_MODULES = "weft_plugin_"
+"""How the names of modules start that were loaded from a file."""
 
 _CODE = re.compile(r"(?P<home>.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)")
 _PREFIX = re.compile(r"(?:-[a-zA-Z])?(?:plan:)?")
@@ -119,7 +121,7 @@ def load(name: str, field: str = "scheduler") -> Any:
     if match is None:
         raise InputError(f"expected file.py:Name or package.module:Name, got {name!r}", field=field)
     home, attribute = match["home"], match["name"]
-    module = _file_module(home, field) if home.endswith(".py") else _module(home, field)
+    module = file_module(home, field) if home.endswith(".py") else _module(home, field)
     if not hasattr(module, attribute):
         own = [
             key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
@@ -129,12 +131,12 @@ def load(name: str, field: str = "scheduler") -> Any:
     return getattr(module, attribute)
 
 
-def _file_module(home: str, field: str) -> ModuleType:
+def file_module(home: str, field: str) -> ModuleType:
     """The module of a file, run once per process; files beside it can be imported from it."""
     path = Path(home).resolve()
     if not path.is_file():
         raise InputError("expected a Python file, found none", file=home, field=field)
-    name = f"weft_plugin_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    name = f"{FILE_MODULES}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

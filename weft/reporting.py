@@ -1,4 +1,4 @@
-"""Sweeps, training runs and comparisons, or one plan, as one page: ``weft.report``.
+"""Sweeps, training runs and comparisons, one plan, or one run of it, as one page: ``weft.report``.
 
 Stands above ``evaluation`` and ``training``: a report says how a run differs from the recipe it was made from.
 """
@@ -15,6 +15,8 @@ from weft.catalog import Result
 from weft.errors import InputError, expect, expect_each
 from weft.evaluation import report as reports
 from weft.evaluation.comparing import Around
+from weft.evaluation.executed import read_executed
+from weft.io.histories import is_history
 from weft.io.schedules import is_schedule
 from weft.io.verb_documents import document
 from weft.model.problem import Problem
@@ -36,15 +38,18 @@ class Reported:
     headline: tuple[str, ...]
     """What it says first."""
     valid: bool | None = None
-    """Of a plan, whether it keeps all rules."""
+    """Of a plan or a run of it, whether it keeps all rules."""
+    run: Mapping[str, object] | None = None
+    """Of a run that was carried out, its figures."""
 
     def __str__(self) -> str:
         return "\n".join([*self.headline, f"wrote {', '.join(map(str, self.out))}"])
 
     def to_dict(self) -> dict[str, object]:
-        """The document of ``weft report --json``; ``valid`` only where it is about a plan."""
-        about_plan = {} if self.valid is None else {"valid": self.valid}
-        fields = {"out": [str(path) for path in self.out], "headline": self.headline, **about_plan}
+        """The document of ``weft report --json``; ``valid`` only of a plan or a run, ``run`` only of a run."""
+        about: dict[str, object] = {} if self.valid is None else {"valid": self.valid}
+        about |= {} if self.run is None else {"run": self.run}
+        fields = {"out": [str(path) for path in self.out], "headline": self.headline, **about}
         return document("report", None, fields)
 
 
@@ -66,13 +71,13 @@ def report(
     on_notice: Callable[[str], None] = lambda line: None,
     around: Around = nullcontext,
 ) -> Reported:
-    """Write sweeps and training runs, or one plan, as one HTML page, with Markdown beside it.
+    """Write sweeps and training runs, one plan, or one run of it, as one HTML page, with Markdown beside it.
 
     Parameters
     ----------
     sources
         Sweep folders, training runs, or JSON files of compare and bench. Or one plan: a result, a schedule,
-        or a schedule file.
+        or a schedule file. Or the folder of one run of ``weft run``.
     out
         The page, or a .md alone.
     baseline, subject
@@ -93,18 +98,16 @@ def report(
     path, told = _page(out), _Told(on_notice, around)
     changes = _changes(whatif)
     questions = reports.Questions(tuple(changes), noise, pareto)
-    plan = _plan(sources, problem)
-    if plan is not None:
-        _refuse(
-            {"subject": subject, "instance": instance, "claims": claims},
-            "is about sweeps and runs: leave it out",
-        )
+    of_sweeps = {"subject": subject, "instance": instance, "claims": claims}
+    of_plans = {"problem": problem, "whatif": changes, "noise": noise, "pareto": pareto}
+    if (run := _run(sources)) is not None:
+        _refuse({"baseline": baseline, **of_sweeps, **of_plans}, "is not about a run: leave it out")
+        return _write_run(run, reports.RunOptions(title, charts, command), path, told)
+    if (plan := _plan(sources, problem)) is not None:
+        _refuse(of_sweeps, "is about sweeps and runs: leave it out")
         asked = reports.PlanOptions(title, baseline or "heft", charts, questions, command)
         return _write_plan(plan, asked, path, told)
-    _refuse(
-        {"problem": problem, "whatif": changes, "noise": noise, "pareto": pareto},
-        "is about one plan: give a schedule",
-    )
+    _refuse(of_plans, "is about one plan: give a schedule")
     chosen = reports.Options(title, baseline, subject, instance, charts, claims, command or "weft report")
     return _write(_paths(sources), chosen, path, told)
 
@@ -156,6 +159,16 @@ def _plan(sources: Sources, problem: Problem | None) -> reports.Plan | None:
     return reports.read_plan(plans[0], problem)
 
 
+def _run(sources: Sources) -> Path | None:
+    """The run that is reported on; None where it is something else."""
+    several = _paths(sources)
+    runs = [Path(one) for one in several if is_history(one)]
+    if runs and len(several) > 1:
+        others = ", ".join(str(one) for one in several if Path(one) != runs[0])
+        raise InputError(f"expected one run and nothing beside it, got {others} too", file=str(runs[0]))
+    return runs[0] if runs else None
+
+
 def _refuse(given: Mapping[str, object], reason: str) -> None:
     """Refuse what was asked and cannot be answered about these sources."""
     for field, value in given.items():
@@ -171,6 +184,15 @@ def _write_plan(plan: reports.Plan, asked: reports.PlanOptions, path: Path, told
         return Reported(tuple(reports.write(made, path)), tuple(made.headline), not violations)
 
 
+def _write_run(folder: Path, asked: reports.RunOptions, path: Path, told: _Told) -> Reported:
+    with told.around(f"reading {folder}"):
+        run = read_executed(folder)
+    with told.around(f"writing {path}"):
+        made = reports.run_report(run, asked)
+        written = tuple(reports.write(made, path))
+    return Reported(written, tuple(made.headline), not run.faults, run.facts())
+
+
 def _write(sources: Sequence[str | Path], chosen: reports.Options, path: Path, told: _Told) -> Reported:
     with told.around("reading"):
         found = reports.gather(sources, chosen.baseline, _recipe_of)
@@ -181,8 +203,13 @@ def _write(sources: Sequence[str | Path], chosen: reports.Options, path: Path, t
 
 
 def _recipe_of(name: str) -> dict[str, object]:
-    """A built-in training recipe with all its defaults; empty for another."""
-    return read_recipe(name).to_dict() if name in recipe_names() else {}
+    """A built-in training recipe, or a file that is still there, with all its defaults; else empty."""
+    if name not in recipe_names() and not (name.endswith(".toml") and Path(name).is_file()):
+        return {}
+    try:
+        return read_recipe(name).to_dict()
+    except InputError:  # the file has become something else
+        return {}
 
 
 def _check_subject(subject: str | None, names: list[str]) -> None:

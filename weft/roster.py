@@ -65,7 +65,7 @@ PLANNERS: dict[str, Entry] = {
     "ratio": Entry("weft.schedulers.planners.rules:ratio", "smallest share of the work left first; best one-line job-shop rule"),
     "tabu": Entry("weft.schedulers.planners.tabu:Tabu", "tabu search on device orders; job shops, tasks with given devices", True),
     "search": Entry("weft.schedulers.planners.search:Search", "improves priorities, devices and copies until the limit", True),
-    "exact": Entry("weft.schedulers.exact.planner:Exact", "CP-SAT: close bounds, often proofs, up to some 200 tasks or 15x15 job shops", True, ("oneshot+search",)),
+    "exact": Entry("weft.schedulers.exact.planner:Exact", "CP-SAT: proofs to some 50 tasks, bounds to some 200; 15x15 job shops", True, ("oneshot+search",)),
     "oneshot": Entry("weft.policies.oneshot.planner:OneShot", "learned priorities and devices in one pass, best of --samples draws"),
     "oneshot+search": Entry("weft.policies.oneshot.planner:OneShotSearch", "oneshot, then tabu or local search from its best", True),
     "auto": Entry("weft.schedulers.planners.auto:Auto", "the best of all of these for the time there is", True, ("oneshot",)),

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import Session, catalog
-from weft.evaluation.sweep.stream_bounds import taken_edges
-from weft.evaluation.worlds.queues import Driven, drive
+from weft.execute.virtual_runs import Driven, drive_queues
 from weft.model.arrivals import Arrivals
 from weft.model.graph import Bools, Floats, Ints
 from weft.policies.learned import Learned
@@ -24,6 +23,7 @@ from weft.sim.queues.environment import START, Narrowing, Setup, setup_of
 from weft.sim.queues.kernel import NEXT_JOB, NOW, State, Stream, advance, apply_action
 from weft.sim.queues.layout import compile_stream, edge_probabilities, new_state, num_branches
 from weft.sim.queues.observation import num_features
+from weft.sim.queues.outcomes import taken_edges
 from weft.sim.queues.rules import choose
 from weft.testing.blindness import Compared
 
@@ -183,7 +183,7 @@ def compare_sessions(name: str, world: World, number: int) -> Compared:
 
 
 def _driven(name: str, world: World, number: int) -> Driven:
-    return drive(Session(world.timed, name, seed=number), setup_of(world.timed), number, world.taken)
+    return drive_queues(Session(world.timed, name, seed=number), setup_of(world.timed), number, world.taken)
 
 
 def _plain(start: tuple[float, Any]) -> Decision:

@@ -37,7 +37,7 @@ def test_report_writes_a_sweep_as_a_page(tmp_path: Path):
     ("asked", "message"),
     [
         ({"out": "page.txt"}, "out: expected a path that ends in .html or .md, got 'page.txt'"),
-        ({"sources": "nowhere"}, "nowhere: expected a sweep"),
+        ({"sources": "nowhere"}, "nowhere: no such folder or file"),
     ],
 )
 def test_report_refuses_what_it_cannot_read_or_write(asked: dict, message: str):

@@ -26,6 +26,13 @@ def test_evaluation_has_values_per_cell_and_scheduler():
     assert (swept.unit, swept.setting, swept.num_samples) == ("ms", "p_c", 24)
 
 
+@pytest.mark.parametrize(("fill", "is_idle"), [(1.0, True), (0.25, False)])
+def test_batch_fill_says_nothing_where_it_is_always_one(fill: float, is_idle: bool):
+    rows = [example_row("p_c=0", 0, name, 1.0, batch_fill=fill) for name in ("fifo", "ppo")]
+    swept = evaluation_of("sweep", example_config(("fifo", "ppo"), (0.0,), 1), rows)
+    assert swept.is_idle("batch_fill") == is_idle
+
+
 def test_evaluation_sorts_cells_by_number_and_not_by_letter():
     swept = example_frame(better, points=(10.0, 5.0, 1.0))
     assert [cell.label for cell in swept.cells] == ["p_c=1", "p_c=5", "p_c=10"]

@@ -148,7 +148,7 @@ def test_dispatcher_where_a_plan_is_wanted_says_what_it_is(
 
 
 def test_command_line_streams_files(files: list[str], capsys: pytest.CaptureFixture[str]):
-    words = ["--set", "load=0.8", "--set", "arrivals=poisson", "--set", "jobs=4", "--json"]
+    words = ["--set", "load=0.8", "--set", "arrivals=poisson", "--set", "jobs=4", "--seeds", "1", "--json"]
     assert main(["evaluate", *files, "-c", CLUSTER, "-s", "fifo,srw,priced", *words]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["scheduler"] for row in rows] == ["fifo", "srw", "priced"]

@@ -18,6 +18,8 @@ from weft.model.generate import generate
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem
 from weft.schedulers.base import Limit
+from weft.schedulers.exact.planner import Exact
+from weft.schedulers.exact.ticks import TickProblem
 
 CPU, GPU = DeviceClass("cpu", slots=32), DeviceClass("gpu", 4.0)
 FEW_FAST = Cluster.uniform((CPU, GPU), (4, 2))
@@ -126,3 +128,15 @@ def test_bound_is_never_above_a_plan(problem: Problem, name: str):
         found = planner.plan(problem, limit=Limit(effort=50)).makespan
         assert found >= lower_bound(problem).value * (1 - 1e-9)
         assert lower_bound(problem).value >= simple_bound(problem).value
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(problems(max_tasks=9))
+def test_bound_is_never_above_what_exact_finds(problem: Problem):
+    """CP-SAT is not told the bound here, so it finds shorter schedules where there are any."""
+    exact = Exact()
+    if exact.supports(problem) is None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(TickProblem, "least", 0)
+            found = exact.plan(problem, limit=Limit(effort=500))
+        assert found.makespan >= lower_bound(problem).value * (1 - 1e-9)

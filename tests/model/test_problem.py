@@ -161,7 +161,7 @@ REFUSED: list[tuple[Callable[[], object], type[WeftError], str]] = [
     (
         lambda: Problem(ONE.replaced(memory=3.0), Cluster.uniform((DeviceClass("s", memory=2.0),), (1,))),
         InfeasibleError,
-        "tasks.a: task 'a' needs 3 bytes of memory, no device has more than 2",
+        "tasks.a: task 'a' needs 3 bytes of memory, no device has more than 2 bytes",
     ),
     (
         lambda: Problem(ONE.replaced(classes=("cpu", "gpu"), times=[[np.inf, np.inf]]), MIXED),

@@ -12,7 +12,7 @@ import torch
 from weft import Session, catalog
 from weft.errors import InputError
 from weft.evaluation.sweep.request import evaluate
-from weft.evaluation.worlds.tasks import drive_tasks
+from weft.execute.virtual_runs import drive_tasks
 from weft.io.files import write_graph
 from weft.kinds import TASKS
 from weft.model.generate import generate

@@ -191,6 +191,16 @@ def test_auto_asks_cp_sat_wherever_exact_takes_the_problem(limit: dict[str, floa
     assert any(bound.method == "cp-sat" for bound in found.lower_bounds)
 
 
+@pytest.mark.parametrize("copies", [True, False])
+def test_auto_searches_without_copies_too_where_they_are_allowed(copies: bool):
+    objective = Objective(copies=copies)
+    problem = Problem(generate("fork-join", 60, seed=1), builtin_cluster("gpu-mix-8"), objective=objective)
+    auto = Auto()
+    found = auto.plan(problem, limit=Limit(budget=1.0))
+    assert ("search without copies" in auto.note) == copies
+    assert validate(found) == ()
+
+
 def test_auto_starts_nothing_large_for_which_there_is_no_time():
     """CP-SAT would be set up for longer than the budget; a learned planner would score for as long."""
     problem = Problem(generate("layered", 2_400, seed=1), builtin_cluster("gpu-mix-8"))

@@ -17,6 +17,7 @@ from weft.errors import InfeasibleError, InputError, MissingExtra
 from weft.io.clusters import builtin_cluster
 from weft.io.jssp import job_shop_problem
 from weft.io.schedules import schedule_document
+from weft.model.bounds import lower_bound
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.generate import generate, tpch_cluster, tpch_like
 from weft.model.graph import Ints, TaskGraph
@@ -107,6 +108,13 @@ def test_exact_bound_says_that_it_holds_without_copies(fork_problem: Problem):
     bound = schedule.lower_bounds[-1]
     assert (schedule.makespan, bound.value, bound.method, bound.copies) == (21.0, 21.0, "cp-sat", False)
     assert schedule.gap_percent == 0.0
+
+
+def test_exact_bound_is_never_below_the_cheap_one():
+    problem = gpus("layered", 60, 1, 1.0)
+    bound = plan(Exact(), problem, effort=200).lower_bounds[-1]
+    assert bound.method == "cp-sat"
+    assert bound.value >= lower_bound(problem).value * (1 - 1e-5)
 
 
 def test_exact_note_says_what_was_proven(fork_problem: Problem):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from example_package.weft_example import ByNumber, FirstFinish
 
 import weft
-from weft import catalog
-from weft.evaluation.worlds.tasks import drive_tasks
+from weft import catalog, doctor
+from weft.execute.virtual_runs import drive_tasks
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem, realise
@@ -22,6 +22,7 @@ from weft.schedulers.dispatchers.outages import Outage
 from weft.schedulers.dispatchers.python_view import DispatchView, Start
 from weft.schedulers.dispatchers.replanning import PlanDispatcher
 from weft.schedulers.dispatchers.tasks import run_one
+from weft.schedulers.own import is_others
 
 
 class Fifo:
@@ -57,6 +58,49 @@ def test_schedule_takes_an_object_and_a_class(fork_problem: Problem):
     assert by_object.scheduler == "by-number"
     assert validate(by_object.schedule) == ()
     assert same(weft.schedule(fork_problem, ByNumber).schedule, by_object.schedule)
+
+
+class Watched(ByNumber):
+    """Remembers on what it was called."""
+
+    name = "watched"
+    seen: ClassVar[list[str]] = []
+
+    def plan(self, problem: Problem, **given: Any) -> Schedule:
+        self.seen.append(problem.name)
+        return super().plan(problem, **given)
+
+
+class WatchedFifo(Fifo):
+    """Remembers the machines it was shown."""
+
+    name = "watched-fifo"
+    seen: ClassVar[set[str]] = set()
+
+    def decide(self, view: DispatchView) -> list[Start]:
+        self.seen.add(view.cluster.name)
+        return super().decide(view)
+
+
+def test_own_planner_is_called_on_the_given_problem_alone(fork_problem: Problem):
+    """Kernels are warmed with weft's own planners (issue 14)."""
+    Watched.seen.clear()
+    weft.schedule(fork_problem, Watched())
+    assert doctor.warm((Watched(),)) == ("heft",)
+    assert Watched.seen == [fork_problem.name]
+
+
+def test_own_schedulers_are_swept_on_the_given_problems_alone():
+    """No dispatcher is called to warm kernels (issue 14)."""
+    settings = {"load": 0.8, "jobs": 3, "tasks": 5, "devices": 3}
+    weft.evaluate("workflows", ["fifo", WatchedFifo()], settings=settings, seeds=1)
+    assert len(WatchedFifo.seen) == 1
+
+
+def test_planner_behind_a_dispatcher_of_weft_is_known_as_others():
+    assert is_others(PlanDispatcher("plan:watched", catalog.planner(Watched())))
+    assert not is_others(catalog.task_dispatcher("plan:heft"))
+    assert not is_others(catalog.planner("auto"))
 
 
 def test_own_planner_that_says_nothing_refuses_what_no_planner_plans():

@@ -16,6 +16,7 @@ from strategies import make_cluster, make_graph, problems
 from weft import catalog
 from weft.io.jssp import job_shop_problem
 from weft.model.cluster import Cluster, DeviceClass
+from weft.model.generate import generate
 from weft.model.graph import TaskGraph
 from weft.model.problem import Objective, Problem
 from weft.model.validate import validate
@@ -134,3 +135,20 @@ def test_search_keeps_to_its_budget(kind: str):
 def test_meter_begins_with_one_evaluation_under_a_budget():
     assert Meter(Limit(budget=1.0), 100).next_chunk() == 1
     assert Meter(Limit(effort=10), 100).next_chunk() == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "slots"), [("heft", 1), ("perturbed", 1), ("exact", 1), ("heft", 2), ("perturbed", 2)]
+)
+@pytest.mark.parametrize("seed", range(8))
+def test_search_goes_on_from_a_plan_with_tasks_without_run_time(seed: int, name: str, slots: int):
+    """Such a task may stand within another one on its device; in order of starts it would come after it."""
+    graph = generate("layered", 24, seed=seed)
+    work = np.where(np.random.default_rng(seed).random(24) < 0.4, 0.0, graph.work)
+    graph = TaskGraph(work, graph.sources, graph.targets, graph.data)
+    cluster = Cluster.uniform(
+        [DeviceClass("cpu", slots=slots), DeviceClass("gpu", 3.0)], [2, 1], bandwidth=1e8
+    )
+    plan = catalog.planner(name).plan(Problem(graph, cluster), limit=Limit(effort=50))
+    again = Search(plan, is_alone=True).plan(plan.problem, limit=Limit(effort=1))
+    assert again.makespan <= plan.makespan * (1 + 1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,6 +131,55 @@ def test_priced_work_bounds_the_makespan():
         problem = scenario("workflows", tasks=40).problem("test", seed)
         work = priced_work(problem, class_prices(problem)).sum() / problem.cluster.num_devices
         assert Heft().plan(problem).makespan >= work * (1 - 1e-9)
+
+
+# -- slots ----------------------------------------------------------------------------------------------
+
+
+WAITING = [name for name in ("eft", "heft", "srw", "priced") if name in PLAIN]
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_all_slots_of_a_device_are_filled_at_once(name: str):
+    """A device counts for as many ready tasks as it has slots (issue 14)."""
+    wide = Cluster.uniform((DeviceClass("wide", slots=16),), (1,))
+    found = run(name, Problem(TaskGraph([1.0] * 16), wide))
+    assert found.makespan == 1.0
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_slots_fill_up_virtually(name: str):
+    """Two fast slots are not waited for by everybody while slow ones are idle (issue 14)."""
+    classes = (DeviceClass("fast", 4.0, slots=2), DeviceClass("slow", slots=8))
+    found = run(name, Problem([Job(TaskGraph([4.0])) for _ in range(20)], Cluster.uniform(classes, (1, 1))))
+    assert not validate(found)
+    assert found.makespan <= 6.0  # all on the fast ones: 10
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_task_that_waits_for_its_data_blocks_no_other_slot(name: str):
+    """What waits for data keeps one slot of two; the other takes what is there (issue 14)."""
+    classes = tuple(DeviceClass(name, slots=2) for name in ("left", "right"))
+    names, inf = ("left", "right"), float("inf")
+    data = TaskGraph([np.nan] * 2, [0], [1], 5.0, classes=names, times=[[1.0, inf], [inf, 1.0]])
+    plain = TaskGraph([np.nan], classes=names, times=[[inf, 20.0]])
+    jobs = [Job(data, "data"), Job(plain, "plain", release=1.0)]
+    found = run(name, Problem(jobs, Cluster.uniform(classes, (1, 1), bandwidth=1.0)))
+    assert not validate(found)
+    assert found.makespan == 21.0
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_devices_with_slots_are_simulated_validly(name: str):
+    classes = (DeviceClass("fast", 3.0, slots=2), DeviceClass("slow", slots=6))
+    cluster = Cluster.uniform(classes, (2, 1), bandwidth=1e9)
+    for seed in range(4):
+        problem = stream(seed)
+        jobs = [
+            replace(job, graph=job.graph.replaced(slots=1 + np.arange(job.graph.num_tasks) % 2))
+            for job in problem.jobs
+        ]
+        assert not validate(run(name, problem.replaced(cluster=cluster, jobs=tuple(jobs)), seed))
 
 
 # -- outages ------------------------------------------------------------------------------------------

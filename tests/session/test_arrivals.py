@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import LINKS, SEEDS, make_problem
 
 from weft.errors import InputError
-from weft.evaluation.worlds.tasks import drive_tasks
+from weft.execute.virtual_runs import drive_tasks
 from weft.io.native import graph_document
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph

@@ -12,8 +12,7 @@ from strategies import SEEDS, make_problem
 
 from weft.errors import InputError
 from weft.evaluation.sweep.queue_runs import setup_of
-from weft.evaluation.worlds.queues import drive
-from weft.evaluation.worlds.tasks import drive_tasks
+from weft.execute.virtual_runs import drive_queues, drive_tasks
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.problem import Job, Problem, expected, realise
@@ -198,7 +197,7 @@ def test_record_of_a_driven_session_is_the_schedule_of_the_kernel():
 def test_record_of_queues_has_batches_and_branches():
     case = scenario("conditional", jobs=40).stream("test", 0)
     session = Session(case, "heavy-last-3", seed=1, keeps_record=True)
-    driven = drive(session, setup_of(case), seed=1)
+    driven = drive_queues(session, setup_of(case), seed=1)
     record = session.record()
     assert validate(record) == ()
     assert record.job_completion_times == pytest.approx(driven.job_times)

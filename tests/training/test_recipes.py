@@ -247,3 +247,26 @@ def test_sight_beyond_its_limits_is_refused(changes: dict[str, object], field: s
     with pytest.raises(InputError) as caught:
         read_recipe("conditional-quick", changes)
     assert caught.value.field == field
+
+
+def test_extended_recipe_leaves_settings_of_another_generator(tmp_path: Path) -> None:
+    """``tasks`` of the workflows is nothing that a stream of files has (issue 14)."""
+    scenario = Path("examples/stream.toml").resolve()
+    path = tmp_path / "mine.toml"
+    text = f'schema = "weft/training/1"\nextends = "tasks-quick"\nname = "mine"\nscenario = "{scenario}"\n'
+    path.write_text(text)
+    assert read_recipe(path).to_dict()["settings"] == {}
+    path.write_text(f"{text}[settings]\njobs = 5\n")
+    assert read_recipe(path).to_dict()["settings"] == {"jobs": 5}
+    read_recipe(path).check(0)
+
+
+def test_extended_recipe_keeps_settings_of_the_same_generator(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('extends = "conditional-join"\n')
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'schema = "weft/training/1"\nextends = "conditional-join"\nname = "own"\nscenario = "mine.toml"\n'
+    )
+    found = read_recipe(path).to_dict()
+    usual = read_recipe("conditional-join").to_dict()
+    assert (found["settings"], found["vary"]) == (usual["settings"], usual["vary"])

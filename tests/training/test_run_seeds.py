@@ -10,6 +10,9 @@ from weft.errors import InputError
 from weft.training.__main__ import main
 from weft.training.algorithms import Asked
 from weft.training.recipes import read_recipe
+from weft.training.run.folder import Progress
+from weft.training.run.metrics import Row
+from weft.training.run.once import Reporter
 from weft.training.run.seeds import parse_seeds, train_group
 
 SMALL = {
@@ -70,3 +73,20 @@ def test_module_trains_without_the_command_line(tmp_path: Path, capsys: pytest.C
 def test_module_says_what_is_wrong(capsys: pytest.CaptureFixture[str]):
     assert main(["conditinal"]) == 2
     assert "did you mean 'conditional'" in capsys.readouterr().err
+
+
+def test_every_validation_is_said(capsys: pytest.CaptureFixture[str]):
+    """The figures of ``weft curves`` are those that were seen (issue 14)."""
+    said = Reporter(read_recipe("tasks-quick"))
+    for update in range(1, 9):
+        row: Row = (
+            {"mean_reward": -0.1, "envelope_percent": float(update)}
+            if update % 3 == 0
+            else {"mean_reward": -0.1}
+        )
+        said(Progress(update, 9, update, 9, 1.0, 1.0, 1.0, row))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("validation: ")[1].split(" %")[0] for line in lines if "validation" in line] == [
+        "+3.0",
+        "+6.0",
+    ]

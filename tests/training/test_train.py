@@ -36,6 +36,14 @@ def test_train_one_seed_is_what_the_verb_does(tmp_path: Path, capsys: pytest.Cap
     assert str(found).startswith(f"{tmp_path / 'a'}: 400 samples in ")
 
 
+def test_run_notes_what_its_recipe_is_called(tmp_path: Path):
+    recipe = tmp_path / "own.toml"
+    recipe.write_text('schema = "weft/training/1"\nextends = "conditional-quick"\nname = "policy"\n')
+    for origin, folder in ((str(recipe), "a"), ("conditional-quick", "b")):
+        weft.train(origin, tmp_path / folder, settings=SMALL)
+        assert json.loads((tmp_path / folder / "config.json").read_text())["origin"] == origin
+
+
 def test_train_several_seeds_makes_a_folder_of_runs(tmp_path: Path):
     done: list[str] = []
     found = weft.train(

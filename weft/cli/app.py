@@ -17,14 +17,17 @@ import typer
 from weft.cli import (
     about,
     bench,
+    calibrate,
     curves,
     evaluate,
     explain,
+    export,
     files,
     output,
     plan,
     questions,
     report,
+    run,
     show,
     stress,
     train,
@@ -36,6 +39,8 @@ BUG = 70
 ANYWHERE = {"--debug": "debug", "--quiet": "quiet", "-v": "verbose", "--verbose": "verbose"}
 """Options that may stand before or after the verb, and what each asks for."""
 FORMAT = "--format"
+ALSO_CALLED = {"plan": "schedule", "run": "evaluate", "simulate": "evaluate"}
+"""What a person may call a verb, where no spelling is close."""
 
 app = typer.Typer(
     name="weft",
@@ -52,12 +57,14 @@ for verb in (
     show.show,
     explain.explain,
     explain.gantt,
+    run.run,
     train.train,
     curves.curves,
     evaluate.evaluate,
     evaluate.scenarios,
     evaluate.recipes,
     report.report,
+    export.export,
     questions.whatif,
     questions.pareto,
     stress.stress,
@@ -65,6 +72,7 @@ for verb in (
     files.generate,
     files.convert,
     files.init,
+    calibrate.calibrate,
     about.schedulers,
     about.doctor,
 ):
@@ -155,6 +163,10 @@ def _run(words: list[str], wanted: set[str]) -> int:
             code = app(args=words, prog_name="weft", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except output.RunInterrupted as stop:
+        line = f"interrupted; to go on: {shlex.join(['weft', *_resuming(words, stop.folder)])}"
+        _print_error({"code": "interrupted", "message": line}, line, is_json)
+        return INTERRUPTED
     except output.Interrupted as stop:
         output.warn(f"weft: interrupted after {stop}{_go_on(words)}")
         return INTERRUPTED
@@ -197,6 +209,13 @@ def _go_on(words: list[str]) -> str:
     return f"{kept}; to go on: {shlex.join(['weft', *words, *([] if is_said else ['--resume'])])}"
 
 
+def _resuming(words: list[str], folder: str) -> list[str]:
+    """The line that goes on with a run in this folder."""
+    is_named = any(word.startswith(("--out", "-o")) for word in words)
+    more = [] if is_named else ["--out", folder]
+    return [*words, *more, *([] if "--resume" in words else ["--resume"])]
+
+
 def _is_stdout_lost() -> bool:
     """Whether what was printed cannot be written: the reader went away, or there is no room."""
     try:
@@ -213,6 +232,9 @@ def _report(error: Exception, is_json: bool) -> int:
         return error.exit_code
     if isinstance(error, typer.TyperException):
         text = " ".join(error.format_message().split())
+        for word, verb in ALSO_CALLED.items():
+            if text.startswith(f"No such command '{word}'."):
+                text = f"No such command '{word}'. Did you mean '{verb}'?"
         command = getattr(getattr(error, "ctx", None), "command_path", "weft")
         _print_error({"code": "bad-usage", "message": text}, f"{text} (see {command} --help)", is_json)
         return 2

@@ -26,6 +26,8 @@ NOT_VALID = 1
 """Exit code where a schedule breaks a rule."""
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal."""
+ENOUGH = 10
+"""Seeds with which a difference between the usual dispatchers can be told from chance."""
 
 Settings = Annotated[
     list[str] | None,
@@ -44,6 +46,12 @@ Baseline = Annotated[
     str | None,
     typer.Option("--baseline", metavar="NAME", help="Scheduler that the others are compared with."),
 ]
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", metavar="N", min=1, help="Seeds per problem; default 1, of files that keep arriving 10."
+    ),
+]
 Split = Annotated[str, typer.Option("--split", help="train, validation or test.")]
 Check = Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")]
 
@@ -60,7 +68,7 @@ def evaluate(
     problems: Annotated[
         int | None, typer.Option("--problems", metavar="N", min=1, help="Number of problems.")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Seeds per problem.")] = 1,
+    seeds: Seeds = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="S", min=0, max=opt.MOST_SEED, help="The first of the seeds.")
     ] = 0,
@@ -83,12 +91,14 @@ def evaluate(
     from weft.evaluation.sweep import request
     from weft.scenarios import parse_assignments
 
-    names, numbers = opt.scheduler_names(schedulers), range(seed, seed + seeds)
+    names = opt.scheduler_names(schedulers)
     given = request.cells_of(what, parse_assignments(settings or []), cluster)
     cells = request.dispatched_if_asked(given, names)
     if cells != given:
         output.note("weft: tasks are dispatched as jobs are released, not planned (--set run=plan plans)")
     _check_plot(plot, cells[0])
+    _say_metric(cells[0])
+    numbers = range(seed, seed + (seeds or _usual_seeds(cells[0])))
     which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
     how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
     with _counting("rows") as progress:
@@ -105,6 +115,22 @@ def evaluate(
     if found.faults:
         _name_faults(found)
         raise typer.Exit(NOT_VALID)
+
+
+def _usual_seeds(cell: Scenario) -> int:
+    """As many as a verdict takes where each is a stream of files."""
+    return ENOUGH if cell.recipe.generator == "files" and cell.is_arriving else 1
+
+
+def _say_metric(cell: Scenario) -> None:
+    """A metric that a recipe names for another kind of run does not count."""
+    from weft.scenarios import Recipe
+
+    wanted = cell.recipe.metric
+    if cell.recipe.source and wanted not in (cell.metric, Recipe.metric):
+        output.note(
+            f"weft: metric {wanted!r} of the recipe is not used: {cell.kind.words} are judged by {cell.metric}"
+        )
 
 
 def _say_notes(found: Evaluation, effort: int | None) -> None:

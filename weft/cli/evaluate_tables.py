@@ -34,9 +34,8 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
     _say_how_to_read(found)
     if found.breaches:
         _say_who_broke(found)
-    samples = f"{noun_of(found)}s"
     if len(found.units) < 2 and len(found.sound) > 1:
-        output.say(f"one of the {samples} says nothing about others: no verdicts ({_more(found)})")
+        output.say(f"no verdicts: a single {noun_of(found)} says nothing about others ({_more(found)})")
     elif len(found.sound) > 1:
         winner = standing(found)
         costs = what_it_costs(found, winner.winner)
@@ -173,11 +172,20 @@ def _title(found: Evaluation, cell: str) -> str:
     asked, num = found.asked, len(found.samples[cell])
     if asked is None:
         return place
-    unit = f", times in {found.unit}" if found.unit else ""
+    unit = f", times in {_unit(found)}" if _unit(found) else ""
     if found.has_seed_samples:
         return f"{place}: {output.count(num, f'{asked.split} seed')}{unit}"
     seeds = f" x {len(asked.seeds)} seeds" if len(asked.seeds) > 1 else ""
     return f"{place}: {output.count(num, f'{asked.split} problem')}{seeds}{unit}"
+
+
+def _unit(found: Evaluation) -> str:
+    """The unit of times; of problems that were made here, their own."""
+    if found.unit or found.sweep is None:
+        return found.unit
+    chosen = found.sweep.cells[0]
+    units = {job.graph.time_unit for job in chosen.problem(found.sweep.split, 0).jobs}
+    return units.pop() if len(units) == 1 else ""
 
 
 def _interval(summary: Summary) -> str:

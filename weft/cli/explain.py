@@ -12,7 +12,7 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output, plan
-from weft.errors import INTERRUPTED
+from weft.errors import INTERRUPTED, InputError
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -100,11 +100,13 @@ def gantt(
     """Draw a schedule: as a picture or page, or in the terminal."""
     output.check_folder(out)
     opt.check_gantt(out, "--out")
-    file, schedule = _in_order(file, schedule)
-    problem = plan.load(file, cluster, ccr, copies)
-    names = [scheduler] if schedule is not None else opt.split_names([scheduler])
     with output.until_interrupt() as stop:
-        drawn = dict(_planned_or_read(problem, schedule, name, seed) for name in names)
+        drawn = _carried_out(file) if schedule is None else None
+        if drawn is None:
+            file, schedule = _in_order(file, schedule)
+            problem = plan.load(file, cluster, ccr, copies)
+            names = [scheduler] if schedule is not None else opt.split_names([scheduler])
+            drawn = dict(_planned_or_read(problem, schedule, name, seed) for name in names)
     is_coloured = sys.stdout.isatty() and not as_json
     found = plan.draw(drawn, out, width or shutil.get_terminal_size((100, 24)).columns, is_coloured)
     if as_json:
@@ -112,6 +114,26 @@ def gantt(
     else:
         (output.paint if is_coloured and out is None else output.say)(output.safe_lines(found))
     _end(stop)
+
+
+def _carried_out(folder: Path) -> dict[str, Schedule] | None:
+    """Plan and actual of a run, by their titles; None: this is no run."""
+    from weft.evaluation.executed.executed import PLAN, PROBLEM, read_executed, schedule_of
+    from weft.io.files import load_problem, read_schedule
+    from weft.io.histories import is_history
+
+    if not is_history(folder):
+        return None
+    folder = folder if folder.is_dir() else folder.parent
+    if not (folder / PROBLEM).is_file():
+        raise InputError(
+            "the problem of the run is not there: see weft report for its chart", file=str(folder / PROBLEM)
+        )
+    problem = load_problem(folder / PROBLEM)
+    actual = {"actual": schedule_of(read_executed(folder), problem)}
+    if (folder / PLAN).is_file():
+        return {"planned": read_schedule(folder / PLAN, problem), **actual}
+    return actual
 
 
 def _in_order(file: Path, schedule: Path | None) -> tuple[Path, Path | None]:

@@ -121,6 +121,14 @@ class Interrupted(Exception):
     """Ctrl-C came, and what was done until then has been printed; ``str()`` says how much that is."""
 
 
+class RunInterrupted(Exception):
+    """Ctrl-C came, and the run in ``folder`` can go on."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.folder = folder
+
+
 class Stop:
     """Whether Ctrl-C has asked for an end."""
 

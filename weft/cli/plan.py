@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from weft.catalog import Result
     from weft.evaluation.comparing import Comparison, Contest, Row
     from weft.evaluation.figures.charts import Gantt
+    from weft.model.history_oracle import Violation as HistoryViolation
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
+    from weft.model.validate import Violation
 
 Noise = Annotated[
     str | None,
@@ -210,7 +212,7 @@ def compare(
     from weft.evaluation.comparing import compare as run
 
     names, seconds = opt.scheduler_names(schedulers), opt.parse_duration(budget)
-    with output.until_interrupt("the plans so far") as stop:
+    with output.until_interrupt("the plans that are finished") as stop:
         found = run(
             files,
             names,
@@ -314,16 +316,34 @@ def _compare_command(
 
 
 def validate(
-    file: opt.File,
-    schedule: Annotated[
-        Path, typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file, whoever made it.")
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", show_default=False, help="Workflow file, or a run's folder.")
     ],
+    schedule: Annotated[
+        Path | None,
+        typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file, whoever made it."),
+    ] = None,
     cluster: opt.Cluster = None,
     ccr: opt.Ccr = None,
     copies: opt.Copies = True,
     as_json: opt.Json = False,
 ) -> None:
-    """Check any schedule; exit code 1 if it is not valid."""
+    """Check a schedule or a run; exit code 1 if it is not valid."""
+    from weft.io.histories import is_history
+
+    if is_history(file) and schedule is None:
+        machines = opt.again(None, cluster, ccr, copies, 0)
+        if machines:
+            raise InputError(f"{machines} is about a workflow: leave it out", file=str(file))
+        _validate_run(file, as_json)
+        return
+    if schedule is None:
+        wanted = (
+            "a schedule to check too" if file.is_file() else "a file, or the folder of a run (history.jsonl)"
+        )
+        raise InputError(
+            f"expected {wanted}: weft validate FILE SCHEDULE, or weft validate RUN", file=str(file)
+        )
     from weft.io.files import read_schedule
     from weft.model.validate import validate as check
 
@@ -331,10 +351,40 @@ def validate(
     plan = read_schedule(schedule, problem)
     with output.progress(f"checking {len(plan)} placements"):
         violations = check(plan)
+    unit, makespan = plan.time_unit, output.number(plan.makespan)
+    good = f"valid: {output.count(len(plan), 'placement')}, makespan {makespan} {unit}"
+    _say_violations(violations, {"makespan": plan.makespan}, good, as_json)
+
+
+def _validate_run(folder: Path, as_json: bool) -> None:
+    """Check the history of a run."""
+    from weft.io.histories import read_history
+    from weft.model.history_oracle import check_history
+
+    rows = read_history(folder)
+    with output.progress(f"checking {len(rows)} rows"):
+        violations = check_history(rows)
+    num = sum(row["event"] == "reported" for row in rows)
+    closed = rows[-1].get("ok")
+    ended = (
+        ""
+        if closed
+        else f"; the run was stopped: {output.safe(str(rows[-1].get('reason') or 'no reason given'))}"
+    )
+    good = f"valid: {output.count(len(rows), 'row')}, {output.count(num, 'task')} reported{ended}"
+    _say_violations(violations, {"rows": len(rows), "reported": num}, good, as_json)
+
+
+def _say_violations(
+    violations: Sequence[Violation | HistoryViolation],
+    fields: Mapping[str, object],
+    good: str,
+    as_json: bool,
+) -> None:
+    """Say what is wrong, or ``good``; exit code 1 where anything is."""
     if as_json:
         found = [asdict(violation) for violation in violations]
-        fields = {"valid": not violations, "violations": found, "makespan": plan.makespan}
-        output.emit(output.document("validate", None, fields))
+        output.emit(output.document("validate", None, {"valid": not found, "violations": found, **fields}))
     elif violations:
         table = output.table(["rule", "task", "device", "detail"])
         for v in violations:
@@ -344,9 +394,6 @@ def validate(
         output.show(table)
         output.say(f"not valid: {output.count(len(violations), 'violation')}")
     else:
-        unit = plan.time_unit
-        output.say(
-            f"valid: {output.count(len(plan), 'placement')}, makespan {output.number(plan.makespan)} {unit}"
-        )
+        output.say(good)
     if violations:
         raise typer.Exit(NOT_VALID)

@@ -1,4 +1,4 @@
-"""The verb that reports: sweeps, runs and comparisons, or one plan, as one page."""
+"""The verb that reports: sweeps, runs and comparisons, one plan, or one run of it, as one page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Sources = Annotated[
     typer.Argument(
         metavar="SOURCE...",
         show_default=False,
-        help="Sweeps, training runs, JSON of compare and bench; or one schedule file with its workflow.",
+        help="Sweeps, training runs, JSON of compare and bench; one schedule file with its workflow; or one run.",
     ),
 ]
 Out = Annotated[
@@ -76,7 +76,7 @@ def report(
     pareto: Pareto = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Write sweeps and training runs, or one plan, as one HTML page."""
+    """Write sweeps, training runs, a plan or a run as one page."""
     from weft.reporting import report as run
 
     output.check_folder(out)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from weft.evaluation.questions.show import Shown
 
 
+USUAL = "gpu-mix-8"
+"""Machines to try where none are given."""
+
+
 def show(
     file: opt.File,
     cluster: opt.Cluster = None,
@@ -47,9 +51,14 @@ def show(
     output.say(output.safe_lines(f"\n{found.picture(width or shutil.get_terminal_size((100, 24)).columns)}"))
     if plot is not None:
         output.note(f"wrote {plot}")
-    if found.fit is None or not found.fit.no_class:
-        machines = cluster if found.fit is not None else "gpu-mix-8"
-        output.next_command(f"weft schedule {opt.again(file, machines, None, True, 0)}")
+    if found.fit is None and describe(file, USUAL).fits:
+        output.next_command(f"weft schedule {opt.again(file, USUAL, None, True, 0)}")
+    elif found.fits:
+        output.next_command(f"weft schedule {opt.again(file, cluster, None, True, 0)}")
+    elif found.fit is None:
+        output.next_command(
+            f"weft init, which writes cluster.toml to correct; then weft schedule {file} -c cluster.toml"
+        )
 
 
 def _show_facts(title: str, found: Iterable[Fact]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,8 @@ Threads = Annotated[
 Workers = Annotated[
     int, typer.Option("--workers", metavar="N", min=1, help="Processes: runs at a time, or feeders of one.")
 ]
+Start = Annotated[str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to start from.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
 TensorBoard = Annotated[
     bool, typer.Option("--tensorboard", help="Write metrics for TensorBoard too, into RUN/tensorboard.")
 ]
@@ -50,10 +53,8 @@ def train(
     workers: Workers = 1,
     threads: Threads = None,
     device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda.")] = "cpu",
-    start: Annotated[
-        str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to start from.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
+    start: Start = None,
+    resume: Resume = False,
     tensorboard: TensorBoard = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and stop.")] = False,
     as_json: opt.Json = False,
@@ -63,21 +64,21 @@ def train(
     from weft.training.recipes import read_recipe
     from weft.training.run.once import Reporter
     from weft.training.run.seeds import parse_seeds
-    from weft.training.train import folder_of
     from weft.training.train import train as run
 
-    chosen = read_recipe(recipe, parse_assignments(settings or []))
+    changes = parse_assignments(settings or [])
+    chosen = read_recipe(recipe, changes)
     numbers = None if seeds is None else parse_seeds(seeds)
     if dry_run:
         for one in numbers or (seed,):
             chosen.check(one)
         _describe(chosen, seed, as_json)
         return
-    several = f" with {output.count(len(numbers), 'seed')}" if numbers else ""
-    with output.progress(f"training {chosen.name}{several}"):
+    with output.progress(f"training {chosen.name}{_several(numbers)}"):
         found = run(
-            chosen,
-            out or folder_of(recipe),
+            recipe,
+            out,
+            settings=changes,
             seed=seed,
             seeds=numbers,
             workers=workers,
@@ -94,6 +95,10 @@ def train(
         return
     output.say(str(found))
     output.next_command(chosen.next_command(found.run if found.is_group else f"{found.run}@best"))
+
+
+def _several(seeds: Sequence[int] | None) -> str:
+    return f" with {output.count(len(seeds), 'seed')}" if seeds else ""
 
 
 def _describe(recipe: TrainingRecipe, seed: int, as_json: bool) -> None:

@@ -74,7 +74,7 @@ def cluster_from_document(document: dict[str, Any], name: str = "cluster", where
         raise InputError(f"expected {SCHEMA!r}, got {shown(part.schema_name)}", field="schema")
     layout = _Layout.of(part)
     group, latency, bandwidth = _full_table(part, layout) if part.links else _link_groups(part, layout)
-    return Cluster(
+    cluster = Cluster(
         layout.device_classes(),
         layout.device_class,
         layout.node,
@@ -85,6 +85,10 @@ def cluster_from_document(document: dict[str, Any], name: str = "cluster", where
         name=part.name or name,
         provenance=part.provenance,
     )
+    for device in part.workers:
+        if device not in cluster.device_index:
+            raise InputError(f"no device {shown(device)} in the cluster", field="workers")
+    return cluster
 
 
 @dataclass
@@ -391,6 +395,7 @@ def _device_entry(cluster: Cluster, c: int, count: int, written: set[int]) -> di
         "watts",
         "idle_watts",
         "price",
+        "overhead",
     ):
         value = getattr(device_class, key)
         is_needed = key == "speed" and value is not None and (device_class.times or device_class.speeds)

@@ -75,6 +75,7 @@ class DevicePart(_Part):
     watts: Annotated[float, Field(ge=0)] = 0.0
     idle_watts: Annotated[float, Field(ge=0)] = 0.0
     price: Annotated[float, Field(ge=0)] = 0.0
+    overhead: Seconds = 0.0
     capacity: dict[str, Annotated[float, Field(ge=0)]] = {}
 
     @model_validator(mode="before")
@@ -131,6 +132,8 @@ class ClusterPart(_Part):
     device: list[DevicePart] = []
     link: list[LinkPart] = []
     links: LinkTablePart | None = None
+    workers: dict[str, Text] = {}
+    calibration: dict[str, Any] = {}
 
 
 class ObjectivePart(_Part):
@@ -159,6 +162,46 @@ class ProblemPart(_Part):
     name: Text | None = None
     noise: Annotated[float, Field(ge=0)] = 0.0
     objective: ObjectivePart = ObjectivePart()
+
+
+class SeriesPart(_Part):
+    """Values of a profile, summed up."""
+
+    count: Annotated[int, Field(ge=1)]
+    mean: Annotated[float, Field(ge=0)]
+    m2: Annotated[float, Field(ge=0)]
+    least: Annotated[float, Field(ge=0)]
+    most: Annotated[float, Field(ge=0)]
+    recent: Annotated[float, Field(ge=0)]
+
+
+class SeenKindPart(_Part):
+    """A kind of task on a class of device, in a profile."""
+
+    kind: str
+    class_name: Text = Field(alias="class")
+    seconds: SeriesPart
+    pace: SeriesPart | None = None
+    size: SeriesPart | None = None
+
+
+class SeenTaskPart(_Part):
+    """A single task of a graph on a class of device, in a profile."""
+
+    graph: Text
+    task: Text
+    class_name: Text = Field(alias="class")
+    seconds: SeriesPart
+    pace: SeriesPart | None = None
+    size: SeriesPart | None = None
+
+
+class ProfilePart(_Part):
+    """A whole profile."""
+
+    schema_name: str = Field(alias="schema")
+    kinds: list[SeenKindPart] = []
+    tasks: list[SeenTaskPart] = []
 
 
 PartT = TypeVar("PartT", bound=_Part)

@@ -30,8 +30,10 @@ from weft.model.graph import ALWAYS, Floats, TaskGraph
 SCHEMA = "weft/graph/1"
 NEVER = "never"
 """Run time on a class where a task cannot run."""
+COMMANDS = "commands"
+"""Entry of a graph's metadata: what tasks run, by name; nothing runs it unless a person allows that."""
 _TOP_KEYS = ("schema", "name", "time_unit", "metadata", "curves", "tasks", "edges")
-_TASK_KEYS = ("name", "work", "kind", "times", "slots", "memory", "demands", "curve", "after")
+_TASK_KEYS = ("name", "work", "kind", "times", "slots", "memory", "demands", "curve", "after", "command")
 _EDGE_KEYS = ("source", "target", "data", "probability", "branch")
 
 
@@ -66,8 +68,26 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
         curve=whole_numbers([row.get("curve", -1) for row in tasks], "tasks", "curve", low=-1),
         name=document.get("name", name),
         time_unit=time_unit,
-        metadata=document.get("metadata", {}),
+        metadata=document.get("metadata", {}) | _commands(tasks),
     )
+
+
+def _commands(tasks: Sequence[Row]) -> dict[str, Any]:
+    """The entry of the metadata with a line for the shell, or a program and its arguments, for tasks that have one."""
+    commands: dict[str, str | list[str]] = {}
+    for i, row in enumerate(tasks):
+        if "command" not in row:
+            continue
+        given = row["command"]
+        words = [given] if isinstance(given, str) else given
+        is_known = isinstance(words, list) and all(isinstance(word, str) for word in words)
+        if not is_known or not words or not words[0].strip():
+            raise InputError(
+                f"expected a line or a list of a program and its arguments, got {shown(given)}",
+                field=f"tasks[{i}].command",
+            )
+        commands[row["name"]] = given
+    return {COMMANDS: commands} if commands else {}
 
 
 def _check_top(document: Row) -> None:
@@ -210,6 +230,10 @@ def _task_rows(graph: TaskGraph) -> list[dict[str, Any]]:
         rows[i].setdefault("times", {})[graph.classes[c]] = NEVER if np.isinf(value) else value
     for i, r in np.argwhere(graph.demands != 0).tolist():
         rows[i].setdefault("demands", {})[graph.resources[r]] = float(graph.demands[i, r])
+    commands: dict[str, Any] = graph.metadata.get(COMMANDS) or {}
+    for row in rows:
+        if row["name"] in commands:
+            row["command"] = commands[row["name"]]
     return rows
 
 

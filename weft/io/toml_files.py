@@ -55,6 +55,13 @@ def dump_toml(document: Mapping[str, Any]) -> bytes:
     return ("\n".join(lines).lstrip("\n") + "\n").encode("utf-8")
 
 
+def dump_table(name: str, table: Mapping[str, Any]) -> bytes:
+    """TOML of one table under a header of its own, a line per key."""
+    lines = [f"[{_key(name)}]"]
+    _emit(table, f"{_key(name)}.", lines)
+    return ("\n".join(lines) + "\n").encode("utf-8")
+
+
 def _emit(table: Mapping[str, Any], prefix: str, lines: list[str]) -> None:
     """Plain values first, then sub-tables: what follows a header belongs to it."""
     for key, value in table.items():

@@ -225,6 +225,13 @@ def _files(row: Row, link: str, shape: _Shape, i: int) -> dict[str, None]:
     return dict.fromkeys(listed)
 
 
+def told_of(document: Row) -> list[tuple[str, dict[str, Any], tuple[str, ...]]]:
+    """Of every task its name, the row that says how it ran (its ``command``), and the files it writes."""
+    shape = _shape(document)
+    outputs = [tuple(_files(row, "output", shape, i)) for i, row in enumerate(shape.tasks)]
+    return list(zip(_names(shape), shape.runs, outputs, strict=True))
+
+
 def _sizes(specification: Row) -> dict[str, float]:
     where = "workflow.specification.files"
     files = rows_of(specification, "files", "workflow.specification", required=False)

@@ -28,7 +28,7 @@ class DeviceClass:
     """What all devices of one class share.
 
     Run time of a task of kind k and work w: ``times[k]`` if given, else ``w / speeds[k]`` if
-    given, else ``w / speed`` if given, else an error that names kind and class.
+    given, else ``w / speed`` if given, else an error that names kind and class. ``overhead`` comes on top.
     """
 
     name: str
@@ -54,6 +54,8 @@ class DeviceClass:
     """Money per hour of use."""
     time_unit: str | None = None
     """Unit of ``times``; None: that of the graph."""
+    overhead: float = 0.0
+    """Seconds that pass on a device for every task besides its run time, such as the gap of a dispatch."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -81,7 +83,7 @@ class DeviceClass:
                 raise InputError(f"expected at most {MOST_SLOTS}, got {count}", field=f"{where}: {name}")
         if not self.memory > 0:
             raise InputError(f"expected memory > 0, got {self.memory}", field=f"{where}: memory")
-        for name in ("watts", "idle_watts", "price"):
+        for name in ("watts", "idle_watts", "price", "overhead"):
             if not 0 <= getattr(self, name) < INFINITE:
                 raise InputError(
                     f"expected a finite number >= 0, got {getattr(self, name)}", field=f"{where}: {name}"
@@ -98,7 +100,7 @@ class DeviceClass:
         return {kind: time * scale for kind, time in self.times.items()}
 
     def run_time(self, kind: str, work: float) -> float:
-        """Run time of one task of this kind and work on a device of this class (NaN: unknown)."""
+        """Run time of one task of this kind and work on this class, without overhead (NaN: unknown)."""
         if kind in self.times:
             return float(self.times[kind])
         speed = self.speeds.get(kind, self.speed)
@@ -203,6 +205,10 @@ class Cluster:
     def class_column(self, name: str) -> Floats:
         """One numeric field of every class, e.g. ``class_column("price")``."""
         return np.array([getattr(c, name) for c in self.classes], dtype=np.float64)
+
+    def overheads_in(self, unit: str) -> Floats:
+        """``overhead`` of every class in the unit of a graph."""
+        return self.class_column("overhead") / SECONDS[unit]
 
     @cached_property
     def slots(self) -> Ints32:

@@ -136,12 +136,20 @@ class OracleInput:
         return [row] if self.batch[row] < 0 else self.batches[self.device[row], self.batch[row]]
 
     def expected(self, task: int, class_index: int) -> float:
-        """Run time of a task on a class; infinity where it cannot run."""
-        device_class, graph = self.cluster.classes[class_index], self.graphs[self.job[task]]
+        """Run time of a task on a class, its overhead included; infinity where it cannot run."""
+        device_class = self.cluster.classes[class_index]
         if self.unfit(task, device_class):
             return math.inf
         if self.realised is not None:
             return self.realised[task][class_index]
+        return self._alone(task, device_class) + self.overhead(class_index)
+
+    def overhead(self, class_index: int) -> float:
+        """Time that passes for every task on a class besides its run time."""
+        return self.cluster.classes[class_index].overhead * self.second
+
+    def _alone(self, task: int, device_class: DeviceClass) -> float:
+        graph = self.graphs[self.job[task]]
         if device_class.name in graph.classes:
             local = task - self.first[self.job[task]]
             given = float(graph.times[local, graph.classes.index(device_class.name)])

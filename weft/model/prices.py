@@ -1,9 +1,10 @@
-"""What a unit of device time is worth when everything is busy: prices of classes, and priced work.
+"""What a unit of slot time is worth when everything is busy: prices of classes, and priced work.
 
 Let every kind of task be split over the classes so that the busiest class is as little busy as
 possible. The dual of this linear programme prices the time of each class: a class that everything
 wants is expensive. A stream of jobs is stable while the priced work that arrives stays below one unit per
-device and unit of time. Solved by multiplicative weights, without a solver.
+slot and unit of time. Solved by multiplicative weights, without a solver. Only slots are counted: memory and
+other resources may leave some of them empty.
 
 These are prices of a whole problem, for those who know it: generators and tests. Dispatchers price what
 has arrived, see ``sim/tasks/prices.py``.
@@ -21,11 +22,11 @@ FIRST_STEP = 0.5
 
 
 def class_prices(problem: Problem) -> Floats:
-    """Price of a unit of time on every class, 1 on average over devices; from expected run times."""
-    counts, run = problem.device_counts, problem.run_times
+    """Price of a unit of time on a slot of every class, 1 on average over slots; from expected run times."""
+    counts, run = problem.slot_counts, problem.run_times
     if not problem.num_tasks or len(counts) == 1:
         return np.ones(len(counts))
-    weights, table = _grouped(run[:, counts > 0])
+    weights, table = _grouped(run[:, counts > 0], problem.task_slots)
     present = counts[counts > 0]
     share = present / present.sum()
     best, best_value = share, -np.inf
@@ -46,17 +47,17 @@ def class_prices(problem: Problem) -> Floats:
 
 
 def priced_work(problem: Problem, prices: Floats) -> Floats:
-    """What the run time of every task costs on the class where it costs least."""
+    """What the slots of every task cost for its run time, on the class where they cost least."""
     present = problem.device_counts > 0
-    cost: Floats = (problem.run_times[:, present] * prices[present]).min(axis=1)
+    cost: Floats = (problem.run_times[:, present] * prices[present]).min(axis=1) * problem.task_slots
     return cost
 
 
-def _grouped(run: Floats) -> tuple[Floats, Floats]:
-    """Weight and relative run times of tasks that are alike up to their length."""
+def _grouped(run: Floats, slots: Floats) -> tuple[Floats, Floats]:
+    """Weight in slot time and relative run times of tasks that are alike up to their length and slots."""
     best = run.min(axis=1)
     is_some = best > 0
     relative = np.round(run[is_some] / best[is_some, None], 9)
     rows, inverse = np.unique(relative, axis=0, return_inverse=True)
-    weights = np.bincount(inverse.ravel(), best[is_some], len(rows))
+    weights = np.bincount(inverse.ravel(), (best * slots)[is_some], len(rows))
     return np.asarray(weights, dtype=np.float64), rows

@@ -197,7 +197,7 @@ class Problem:
 
     @cached_property
     def run_times(self) -> Floats:
-        """Expected run time of every task on every class; infinity where it cannot run."""
+        """Expected run time of every task on every class, overhead included; infinity where it cannot run."""
         table = np.concatenate([run_times_on(job.graph, self.cluster) for job in self.jobs])
         _check_runnable(self, table)
         table.setflags(write=False)
@@ -207,6 +207,16 @@ class Problem:
     def device_counts(self) -> Floats:
         """Number of devices per class."""
         return np.bincount(self.cluster.device_class, minlength=self.cluster.num_classes).astype(np.float64)
+
+    @cached_property
+    def slot_counts(self) -> Floats:
+        """Number of slots per class, those of all its devices."""
+        return np.asarray(self.device_counts * self.cluster.class_column("slots"), dtype=np.float64)
+
+    @cached_property
+    def task_slots(self) -> Floats:
+        """Slots that every task holds while it runs."""
+        return np.concatenate([job.graph.slots for job in self.jobs]).astype(np.float64)
 
     @cached_property
     def mean_run_times(self) -> Floats:
@@ -220,11 +230,15 @@ class Problem:
     @cached_property
     def best_run_times(self) -> Floats:
         """Shortest run time of every task over the classes it can run on; elastic ones at their best rate."""
-        best: Floats = self.run_times[:, self.device_counts > 0].min(axis=1, initial=INFINITE)
+        present = self.device_counts > 0
+        overhead = self.cluster.overheads_in(self.time_unit)[present]
+        best: Floats = self.run_times[:, present].min(axis=1, initial=INFINITE)
         for j, job in enumerate(self.jobs):
             if job.graph.is_elastic:
                 elastic = np.flatnonzero(job.graph.curve >= 0)
-                best[self.offsets[j] + elastic] /= job.graph.curves[job.graph.curve[elastic]].max(axis=1)
+                rate = job.graph.curves[job.graph.curve[elastic]].max(axis=1)[:, None]
+                alone = self.run_times[self.offsets[j] + elastic][:, present] - overhead
+                best[self.offsets[j] + elastic] = (alone / rate + overhead).min(axis=1, initial=INFINITE)
         return best
 
     @cached_property
@@ -316,8 +330,9 @@ def _eligible_row(job: Job, cluster: Cluster) -> Bools:
 def run_times_on(graph: TaskGraph, cluster: Cluster) -> Floats:
     """Run time of every task on every class, infinity where it cannot run; (num_tasks, num_classes).
 
-    The first that is given of: times per class, times per kind, speed per kind, speed.
+    The first that is given of: times per class, times per kind, speed per kind, speed; and the overhead of the class.
     """
+    overhead = cluster.overheads_in(graph.time_unit).tolist()
     table = np.full((graph.num_tasks, cluster.num_classes), np.nan)
     column = {name: i for i, name in enumerate(graph.classes)}
     explicit = ~np.isnan(graph.times).all(axis=1) & np.isnan(graph.work)
@@ -338,7 +353,7 @@ def run_times_on(graph: TaskGraph, cluster: Cluster) -> Floats:
             times = np.where(np.isnan(given), times, given)
         _refuse_unknown(times, graph, device_class.name)
         times[~_fits(graph, device_class)] = INFINITE
-        table[:, c] = times
+        table[:, c] = times + overhead[c]
     return table
 
 
@@ -386,6 +401,11 @@ def _check_total(problem: Problem) -> None:
         )
 
 
+def _in_bytes(amount: float) -> str:
+    """An amount of memory as a person writes it."""
+    return f"{amount / 1e9:g} GB" if amount >= 1e6 else f"{amount:g} bytes"
+
+
 def _why_stuck(problem: Problem, number: int) -> str:
     j = int(problem.job_of[number])
     graph = problem.jobs[j].graph
@@ -394,6 +414,7 @@ def _why_stuck(problem: Problem, number: int) -> str:
     if task.slots > max(c.slots for c in classes):
         return f"task {task.name!r} needs {task.slots} slots, no device has more than {max(c.slots for c in classes)}"
     if task.memory > max(c.memory for c in classes):
-        return f"task {task.name!r} needs {task.memory:g} bytes of memory, no device has more than {max(c.memory for c in classes):g}"
+        need, most = _in_bytes(task.memory), _in_bytes(max(c.memory for c in classes))
+        return f"task {task.name!r} needs {need} of memory, no device has more than {most}"
     names = ", ".join(c.name for c in classes)
     return f"task {task.name!r} (kind {task.kind}) can run on no device of the cluster ({names})"

@@ -167,10 +167,15 @@ def _duration(given: OracleInput, row: int) -> Iterator[Violation]:
 
 
 def _elastic_duration(given: OracleInput, rows: list[int]) -> Iterator[Violation]:
-    """The shares of the run time covered by the rows, at the rates of their units, add up to one."""
+    """The shares of the run time covered by the rows, at the rates of their units, add up to one.
+
+    First the overhead of the class where it begins passes, at no rate.
+    """
     share, rounding, upto = 0.0, 0.0, -math.inf
+    overhead = given.overhead(given.class_of[given.device[rows[0]]])
     for row in rows:
-        expected = given.expected(given.task[row], given.class_of[given.device[row]])
+        class_index = given.class_of[given.device[row]]
+        expected = max(0.0, given.expected(given.task[row], class_index) - given.overhead(class_index))
         took, rate = given.finish[row] - given.start[row], given.rate(row)
         if math.isnan(rate):
             yield _broken(given, "duration", "holds more units than its speed curve has", row)
@@ -178,10 +183,14 @@ def _elastic_duration(given: OracleInput, rows: list[int]) -> Iterator[Violation
         if _later(given, upto, given.start[row]):
             yield _broken(given, "duration", f"starts before its row until {upto} ends", row)
         upto = max(upto, given.finish[row])
+        idle = min(took, overhead)
+        took, overhead = took - idle, overhead - idle
         share += rate * took / expected if expected else 1.0 / len(rows)
         rounding += rate * ROUNDING * abs(given.finish[row]) / expected if expected else 0.0
     is_done = given.outcome[rows[-1]] == DONE
-    if share > 1 + TOLERANCE + rounding or (is_done and share < 1 - TOLERANCE - rounding):
+    if is_done and overhead > TOLERANCE * upto:
+        yield _broken(given, "duration", f"ends {overhead} before its overhead has passed", rows[-1])
+    elif share > 1 + TOLERANCE + rounding or (is_done and share < 1 - TOLERANCE - rounding):
         yield _broken(given, "duration", f"covers {share} of its work, expected 1", rows[-1])
 
 

@@ -51,7 +51,7 @@ def workflow(chosen: Scenario, split: str, index: int) -> Problem:
 def arriving(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
     """Different jobs that keep arriving, at a rate that gives the load: drawn workflows, or those of files.
 
-    Load is arrival rate x priced work / devices: at 1 the cluster is just able to follow. The work
+    Load is arrival rate x priced work / slots: at 1 the cluster is just able to follow. The work
     is that of the very jobs that arrive.
     """
     rng = np.random.default_rng([STREAM_OF_JOBS, chosen.generator_seed(split, index), seed])
@@ -114,7 +114,7 @@ def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
 def _arrivals(chosen: Scenario, together: Problem, seed: int) -> Floats:
     """Arrival times for the load, from 0 on."""
     work = float(priced_work(together, class_prices(together)).sum()) / len(together.jobs)
-    gap = work / (together.cluster.num_devices * chosen.number("load"))
+    gap = work / (float(together.slot_counts.sum()) * chosen.number("load"))
     law = str(chosen.settings["arrivals"])
     times = Arrivals(law, len(together.jobs), gap).draw(seed)
     return np.asarray(times - times[0], dtype=np.float64)

@@ -247,6 +247,14 @@ def is_of_weft(found: object) -> bool:
     return type(found).__module__.split(".")[0] == "weft"
 
 
+def is_others(found: object) -> bool:
+    """Whether code of other people decides: an object of theirs, or one of weft's that asks it."""
+    if isinstance(found, OwnPlanner | OwnDispatcher):
+        return True
+    inner = getattr(found, "planner", None)
+    return not is_of_weft(found) or (inner is not None and is_others(inner))
+
+
 def title_of(given: Any) -> str:
     """What an object is called in messages: its class."""
     return given.__qualname__ if isinstance(given, type) else type(given).__qualname__

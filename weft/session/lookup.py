@@ -102,6 +102,20 @@ class Lookup:
             )
         return item, run
 
+    def waiting(self, event: str, job: Name, task: Name, device: Name) -> tuple[int, int]:
+        """Item of a task that was not given out, and a lane of the device."""
+        if type(job) not in (str, int) or job not in self.jobs.number:
+            raise InputError(f"no job {job!r} has arrived", field=f"{event}.job")
+        number = self.jobs.number[job]
+        items = self.view.items(number)
+        if number in self.jobs.outcome or not items:
+            raise InputError(f"job {job!r} is over", field=f"{event}.job")
+        item = items[self.tasks(number).node(event, task)]
+        if item in self.ledger.runs:
+            where = self.devices.of_lane[self.ledger.runs[item].lane]
+            raise InputError(f"task {task!r} of job {job!r} was given to {where!r}", field=f"{event}.task")
+        return item, self.devices.lanes(event, device)[0]
+
     def find_started(
         self, event: str, job: Name, task: Name, device: Name, time: float, attempt: int | None
     ) -> tuple[int, Run]:

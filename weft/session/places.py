@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from weft.model.problem import Job
-from weft.sim.tasks.state import Tasks
+from weft.session.view import Reserved
+from weft.sim.tasks.state import EXPIRED, SKIPPED, Tasks, TaskState
 
 
 class Places:
@@ -54,3 +55,16 @@ class Places:
         """The item of the kernel's number of a task."""
         j = int(w.job[task])
         return self.first_items[j] + task - int(w.job_task_ptr[j])
+
+
+def reserved_on(w: Tasks, s: TaskState, places: Places, lane: int, most: int | None) -> list[Reserved]:
+    """What is bound to a lane and waits, in the order of its starts; ``most`` of it at most."""
+    found: list[Reserved] = []
+    row = int(s.queue[lane])
+    while row >= 0 and (most is None or len(found) < most):
+        task, start = int(s.row_task[row]), float(s.row_expected[row])
+        if s.status[task] not in (SKIPPED, EXPIRED):
+            end = start + float(w.run[task, w.device_class[lane]])
+            found.append(Reserved(places.item(task, w), lane, start, end))
+        row = int(s.after[row])
+    return found

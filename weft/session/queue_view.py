@@ -189,6 +189,10 @@ class QueueView:
         if late > 0:
             self._state.free_at[0, lane] += late
 
+    def adopt(self, item: int, lane: int) -> bool:
+        """Nothing starts here but by decision: tasks of a kind are told apart when they are given out."""
+        return False
+
     def free(self, lane: int, time: float) -> None:
         """A lane can start again."""
         self.is_busy[lane] = False
@@ -262,9 +266,14 @@ class QueueView:
         self.is_busy[lanes] = True
         return [(lane, self._items[lane, : self._sizes[lane]].tolist()) for lane in lanes]
 
-    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
+    def reserved(self, lanes: Sequence[int], most: int | None = None) -> list[Reserved]:
         """Nothing: tasks in queues by kind go to whichever device asks first."""
         return []
+
+    @property
+    def num_plans(self) -> int:
+        """None."""
+        return 0
 
     @property
     def has_choice(self) -> bool:

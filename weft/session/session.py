@@ -16,7 +16,7 @@ from weft import catalog
 from weft.errors import InputError
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
-from weft.model.problem import Job, Problem
+from weft.model.problem import Problem
 from weft.model.schedule import ABORTED, Schedule
 from weft.model.schedule import DONE as HAS_RUN
 from weft.model.stream import StreamProblem
@@ -27,7 +27,7 @@ from weft.session.lookup import Lookup
 from weft.session.messages import DONE, EXPIRED, Decision, Name, Reservation, Start
 from weft.session.record import Record
 from weft.session.view import Started
-from weft.session.wire import arguments_of, job_of, refuse_arguments, refuse_limits
+from weft.session.wire import arguments_of, job_of, parts_of, refuse_arguments, refuse_limits
 from weft.sim.queues.environment import rules_of
 from weft.sim.queues.layout import Rules
 
@@ -82,7 +82,7 @@ class Session:
             raise InputError(
                 f"expected {JOB!r} or {DESCENDANTS!r}, got {on_failure!r:.60}", field="on_failure"
             )
-        self.problem, case = _parts(problem, time_unit)
+        self.problem, case = parts_of(problem, time_unit)
         has_jobs = not isinstance(problem, Cluster)
         chooser: Scheduler = (
             catalog.scheduler_for(scheduler, self.problem) if has_jobs else catalog.task_dispatcher(scheduler)
@@ -113,6 +113,11 @@ class Session:
     def is_due(self) -> bool:
         """Whether a device is free and a task waits: time for a decision."""
         return self._view.has_choice
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether tasks wait in queues by kind and devices take them in batches: the queue view."""
+        return self._view.can_vacate
 
     @property
     def num_fallbacks(self) -> int:
@@ -182,6 +187,26 @@ class Session:
         if branch is not None and not run.is_dropped:
             run.is_counted = True
             self._view.count_outcome(item, edges)
+
+    def adopted(self, job: Name, task: Name, device: Name, time: float) -> int:
+        """A task that waits was started without a decision, by whoever runs it; returns its attempt.
+
+        So an executor may queue ahead what is reserved, and a new session may be told what runs already.
+        """
+        self._look.check_time("adopted", time)
+        item, lane = self._look.waiting("adopted", job, task, device)
+        before = self.now
+        self._pass_time(time)
+        if not self._view.adopt(item, lane):
+            if math.isfinite(before):
+                self._pass_time(before)
+            raise InputError(
+                f"task {task!r} of job {job!r} cannot have started on {device!r}: it is not ready, or there is no room",
+                field="adopted.task",
+            )
+        (run,) = self._ledger.give(lane, [item], self.now)
+        self._view.begin(item, lane, self.now, self._ledger.begin(run, self.now))
+        return run.attempt
 
     def finished(
         self,
@@ -286,14 +311,19 @@ class Session:
                 self._ends.forget(number)
         return Decision(tuple(self._starts(started)), cancels, ended, wake_at)
 
-    def reservations(self, device: Name | None = None) -> tuple[Reservation, ...]:
+    @property
+    def num_plans(self) -> int:
+        """How often a plan was made or made again; 0 for schedulers that bind nothing ahead."""
+        return self._view.num_plans
+
+    def reservations(self, device: Name | None = None, most: int | None = None) -> tuple[Reservation, ...]:
         """What is bound to a device (None: to any) and waits for its turn, in the order of its starts there.
 
-        As of the last decision; empty for schedulers that bind nothing ahead.
+        As of the last decision; empty for schedulers that bind nothing ahead. ``most``: of each device so many at most.
         """
         lanes = range(len(self._look.devices.of_lane))
         chosen = lanes if device is None else self._look.devices.lanes("reservations", device)
-        found = self._view.reserved(chosen)
+        found = self._view.reserved(chosen, most)
         return tuple(Reservation(*self._look.named(one.item, one.lane), one.start, one.end) for one in found)
 
     def record(self) -> Schedule:
@@ -387,12 +417,3 @@ class Session:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _parts(given: Problem | StreamProblem | Cluster, time_unit: str) -> tuple[Problem, StreamProblem | None]:
-    """The problem, and the stream it comes from; a cluster alone gets one without tasks."""
-    if isinstance(given, StreamProblem):
-        return given.problem, given
-    if isinstance(given, Cluster):
-        return Problem(Job(TaskGraph([], time_unit=time_unit), "none"), given), None
-    return given, None

@@ -7,7 +7,6 @@ do the items of their tasks: both stay what they are when the kernel's own numbe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,21 +15,22 @@ from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.graph import Bools
 from weft.model.problem import Job, Problem
 from weft.policies.candidates.dispatcher import CandidateDecider, CandidateDispatcher
-from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans, can_join
+from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans
 from weft.schedulers.dispatchers.tasks import Place, RuleDispatcher
 from weft.schedulers.own import Decider, OwnDispatcher, StateDecider
 from weft.session.json_arrays import arrayed, fingerprint, plain
 from weft.session.live_snapshots import restore_tasks, stored_tasks
 from weft.session.messages import Name
 from weft.session.names import descendants
-from weft.session.places import Places
+from weft.session.places import Places, reserved_on
+from weft.session.plan_limits import refuse_planner, without_copies
 from weft.session.view import Coming, Reserved, Started
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.prices import LivePrices
 from weft.sim.tasks.rules import BY_KEY, VIRTUAL, TaskRule
-from weft.sim.tasks.state import EXPIRED, NUM_STARTED, READY, RUNNING, SKIPPED, Tasks, TaskState
-from weft.sim.tasks.step_by_step import abort, decide_live, give_up
+from weft.sim.tasks.state import NUM_STARTED, READY, RUNNING, Tasks, TaskState
+from weft.sim.tasks.step_by_step import abort, adopt, decide_live, give_up
 
 Dispatches = RuleDispatcher | PlanDispatcher | OwnDispatcher
 
@@ -46,8 +46,8 @@ class TaskView:
 
     def __init__(self, problem: Problem, dispatcher: Dispatches, seed: int, *, has_jobs: bool = True) -> None:
         is_plan = isinstance(dispatcher, PlanDispatcher)
-        problem = _without_copies(problem) if is_plan else problem
-        reason = _refuse_planner(dispatcher) or dispatcher.supports(problem)
+        problem = without_copies(problem) if is_plan else problem
+        reason = refuse_planner(dispatcher) or dispatcher.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
         self.problem, self._dispatcher, self._seed = problem, dispatcher, seed
@@ -86,7 +86,7 @@ class TaskView:
             own.jobs, self._decider = self._places.jobs, own
         else:
             self._rule = dispatcher.rule([problem], self._s, [self._seed])
-            self._prices = LivePrices(problem.device_counts) if dispatcher.is_priced else None
+            self._prices = LivePrices(problem.slot_counts) if dispatcher.is_priced else None
         if isinstance(dispatcher, CandidateDispatcher):
             self._decider = dispatcher.decider(problem, self._rule)
 
@@ -173,7 +173,8 @@ class TaskView:
         s.next_job[0] += 1
         if self._prices is not None:
             tasks = slice(w.job_task_ptr[j], w.job_task_ptr[j + 1])
-            self._prices.arrive(w.run[tasks], self._rule.price, int(s.next_job[0]) - 1, s.work[tasks])
+            slots = np.ascontiguousarray(w.demand[tasks, 0])
+            self._prices.arrive(w.run[tasks], slots, self._rule.price, int(s.next_job[0]) - 1, s.work[tasks])
         release(w, s, 0, j)
         if self._plans is not None:
             self._follow(self._plans)
@@ -251,6 +252,35 @@ class TaskView:
         self._s.row_start[row] = time
         self._s.row_expected[row] = time + self._w.run[self._task(item), self._w.device_class[lane]]
 
+    def adopt(self, item: int, lane: int) -> bool:
+        """A waiting task was started on a lane without a decision; returns whether that could be."""
+        self._live.make_row_room(int(self._s.num_rows[0]) + 1)
+        if self._plans is not None:
+            self._plans.use(self._s)
+        self._take_back()
+        task = self._task(item)
+        late = 0.0 if self._plans is None else self._plans.late_of(task)
+        row = int(adopt(self._w, self._live.f, self._s, 0, task, lane))
+        if row < 0:
+            return False
+        self._row[item] = row
+        if self._plans is not None:
+            self._plans.late[row] = late
+        return True
+
+    def _take_back(self) -> None:
+        """What a plan has started and no decision has said yet is not under way."""
+        for row in self._untold():
+            abort(self._w, self._s, 0, row)
+            self._is_outdated = True
+
+    def _untold(self) -> list[int]:
+        """Rows that run since the last decision."""
+        is_new = self._s.row_status[: self._s.num_rows[0]] == RUNNING
+        is_new[list(self._row.values())] = False
+        found: list[int] = np.flatnonzero(is_new).tolist()
+        return found
+
     def free(self, lane: int, time: float) -> None:
         """Devices are free of a task when it ends."""
 
@@ -283,10 +313,8 @@ class TaskView:
         if self._s.count[0, NUM_STARTED] == self._num_started:
             return []
         self._num_started = int(self._s.count[0, NUM_STARTED])
-        is_new = self._s.row_status[: self._s.num_rows[0]] == RUNNING
-        is_new[list(self._row.values())] = False
         started: Started = []
-        for row in np.flatnonzero(is_new).tolist():
+        for row in self._untold():
             item = self._places.item(int(self._s.row_task[row]), self._w)
             self._row[item] = row
             started.append((int(self._s.row_device[row]), [item]))
@@ -307,18 +335,14 @@ class TaskView:
         """Nothing: rules of this view start whatever has room."""
         return []
 
-    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
-        """What is bound to these lanes and waits, in the order of its starts on each."""
-        w, s, found = self._w, self._s, []
-        for lane in lanes:
-            row = int(s.queue[lane])
-            while row >= 0:
-                task, start = int(s.row_task[row]), float(s.row_expected[row])
-                if s.status[task] not in (SKIPPED, EXPIRED):
-                    end = start + float(w.run[task, w.device_class[lane]])
-                    found.append(Reserved(self._places.item(task, w), lane, start, end))
-                row = int(s.after[row])
-        return found
+    @property
+    def num_plans(self) -> int:
+        """How often a plan was made or made again."""
+        return 0 if self._plans is None else self._plans.num_made
+
+    def reserved(self, lanes: Sequence[int], most: int | None = None) -> list[Reserved]:
+        """What is bound to these lanes and waits, in the order of its starts on each; ``most`` of each at most."""
+        return [one for lane in lanes for one in reserved_on(self._w, self._s, self._places, lane, most)]
 
     @property
     def has_choice(self) -> bool:
@@ -391,14 +415,3 @@ class TaskView:
             self._plans.use(self._s)
             self._plans.planned = [int(number) for number in planned]
             self._plans.late[: len(late)] = arrayed(late, self._plans.late)
-
-
-def _without_copies(problem: Problem) -> Problem:
-    """A session tells tasks apart by job and task alone, so that a plan must not copy them."""
-    return problem.replaced(objective=replace(problem.objective, copies=False))
-
-
-def _refuse_planner(dispatcher: Dispatches) -> str | None:
-    if isinstance(dispatcher, PlanDispatcher) and not can_join(dispatcher.planner):
-        return "it cannot plan around what runs already"
-    return None

@@ -89,6 +89,9 @@ class View(Protocol):
     def begin(self, item: int, lane: int, time: float, late: float) -> None:
         """A task runs; ``late``: by how much later than decided its batch began."""
 
+    def adopt(self, item: int, lane: int) -> bool:
+        """A waiting task was started on a lane without a decision; returns whether that could be."""
+
     def free(self, lane: int, time: float) -> None:
         """The last task of its batch has left a lane."""
 
@@ -104,8 +107,12 @@ class View(Protocol):
     def decide_anyhow(self) -> Started:
         """The first start that is possible, for when the scheduler would wait forever."""
 
-    def reserved(self, lanes: Sequence[int]) -> list[Reserved]:
-        """What is bound to these lanes and waits, in the order of its starts on each."""
+    def reserved(self, lanes: Sequence[int], most: int | None = None) -> list[Reserved]:
+        """What is bound to these lanes and waits, in the order of its starts on each; ``most`` of each at most."""
+
+    @property
+    def num_plans(self) -> int:
+        """How often a plan was made or made again."""
 
     @property
     def has_choice(self) -> bool:

@@ -21,6 +21,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "arrived": (("job", "time"), ("graph", "deadline", "weight", "owner", "eligible")),
     "closed": (("time",), ()),
     "started": (TASK, ("attempt", "branch")),
+    "adopted": (TASK, ()),
     "finished": (TASK, ("attempt", "branch")),
     "failed": (TASK, ("attempt",)),
     "vacated": (TASK, ()),
@@ -121,3 +122,14 @@ def _shown(value: object) -> str:
         return f"{value!r:.60}"
     except ValueError:
         return "a very long number"
+
+
+def parts_of(
+    given: Problem | StreamProblem | Cluster, time_unit: str
+) -> tuple[Problem, StreamProblem | None]:
+    """The problem, and the stream it comes from; a cluster alone gets one without tasks."""
+    if isinstance(given, StreamProblem):
+        return given.problem, given
+    if isinstance(given, Cluster):
+        return Problem(Job(TaskGraph([], time_unit=time_unit), "none"), given), None
+    return given, None

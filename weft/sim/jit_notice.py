@@ -41,8 +41,8 @@ def _is_own(what: Any) -> bool:
 
 
 NOTICE = (
-    "weft compiles the kernels this needs, once: where it was measured, about 6 s of one core for a first plan, "
-    "110 s for all there are (weft doctor --compile) ..."
+    "weft compiles the kernels this needs, once: about 6 s of one core for a first plan, 110 s for all there are "
+    "(weft doctor --compile), more on a slow or busy machine ..."
 )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.evaluation.worlds.tasks import drive_tasks
+from weft.execute.virtual_runs import drive_tasks
 from weft.model.graph import ALWAYS, Bools, Floats, TaskGraph
 from weft.model.problem import Job, Problem, Realisation, realise
 from weft.model.schedule import DONE, Schedule

@@ -156,7 +156,10 @@ def check_refuses(planner: Planner, cause: str) -> None:
 def doubled(problem: Problem) -> Problem:
     """The problem with every time twice as long."""
     cluster = problem.cluster.scaled_links(2.0)
-    classes = tuple(replace(c, times={k: 2.0 * t for k, t in c.times.items()}) for c in cluster.classes)
+    classes = tuple(
+        replace(c, times={k: 2.0 * t for k, t in c.times.items()}, overhead=2.0 * c.overhead)
+        for c in cluster.classes
+    )
     jobs = []
     for job in problem.jobs:
         graph = job.graph.replaced(work=2.0 * job.graph.work, times=2.0 * job.graph.times)

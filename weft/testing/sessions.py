@@ -9,8 +9,7 @@ from typing import Any
 from weft import catalog
 from weft.errors import WeftError
 from weft.evaluation.sweep.queue_runs import play
-from weft.evaluation.worlds.queues import drive
-from weft.evaluation.worlds.tasks import drive_tasks
+from weft.execute.virtual_runs import drive_queues, drive_tasks
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
 from weft.model.stream import StreamProblem
@@ -134,7 +133,7 @@ def check_tasks(scheduler: Any, world: World, seed: int) -> None:
 def check_queues(scheduler: Any, case: StreamProblem, seed: int) -> None:
     """A session of queues by kind does what the simulator does."""
     session = checked(case, scheduler, seed=seed, keeps_record=True)
-    outside = drive(session, setup_of(case), seed)
+    outside = drive_queues(session, setup_of(case), seed)
     inside = play(scheduler, case, [seed])
     ensure(
         outside.job_times.tobytes() == inside.job_times[0].tobytes(),

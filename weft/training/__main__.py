@@ -13,7 +13,7 @@ from weft.scenarios import parse_assignments
 from weft.training.recipes import read_recipe
 from weft.training.run.once import Reporter
 from weft.training.run.seeds import parse_seeds
-from weft.training.train import folder_of, in_words, train
+from weft.training.train import in_words, train
 
 
 def main(arguments: list[str]) -> int:
@@ -36,10 +36,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _train(options: argparse.Namespace) -> None:
-    recipe = read_recipe(options.recipe, parse_assignments(options.changes))
+    changes = parse_assignments(options.changes)
+    recipe = read_recipe(options.recipe, changes)
     found = train(
-        recipe,
-        options.out or folder_of(options.recipe),
+        options.recipe,
+        options.out,
+        settings=changes,
         seed=options.seed,
         seeds=None if options.seeds is None else parse_seeds(options.seeds),
         workers=options.workers,

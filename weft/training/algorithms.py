@@ -35,6 +35,8 @@ class Asked(NamedTuple):
     """None: as many as the algorithm is best with."""
     has_tensorboard: bool = False
     """Whether rows are written for TensorBoard too."""
+    recipe: str = ""
+    """What the recipe is called on a command line: a name or a file; empty: it was made in Python."""
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
 from weft.policies.sight import read_sight
 from weft.scenarios import StreamProblem, scenario
+from weft.scenarios import read_recipe as read_scenario
 from weft.scenarios.splits import check_training_seed
 from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.layout import edge_probabilities
@@ -221,7 +222,7 @@ def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -
     A change names a parameter of the learner, of the scenario, of what is seen, or a top-level key.
     """
     try:
-        document = _extended(read_document(str(name)))
+        document = _extended(read_document(str(name)), Path(name))
         row = algorithm(document.get("algorithm", "ppo"))
         _check_keys(document, row)
         chosen = _with_own_scenario(_changed(document, changes or {}, row), Path(name))
@@ -249,15 +250,32 @@ def _with_own_scenario(document: dict[str, Any], origin: Path) -> dict[str, Any]
     return {**document, "scenario": str(origin.parent / named)}
 
 
-def _extended(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with what it leaves out taken from the built-in recipe that it extends."""
+def _extended(document: dict[str, Any], origin: Path) -> dict[str, Any]:
+    """The document with what it leaves out taken from the built-in recipe that it extends.
+
+    Settings belong to a generator: for a scenario of another one they are not taken.
+    """
     if "extends" not in document:
         return document
-    base = _extended(tomllib.loads(recipe_text(str(document["extends"]))))
+    parent = str(document["extends"])
+    base = _extended(tomllib.loads(recipe_text(parent)), Path(parent))
+    if _generator(document, origin) not in ("", _generator(base, origin)):
+        base = {key: value for key, value in base.items() if key not in ("settings", "vary")}
     tables = {
         key: {**value, **document.get(key, {})} for key, value in base.items() if isinstance(value, dict)
     }
     return {**base, **document, **tables}
+
+
+def _generator(document: Mapping[str, Any], origin: Path) -> str:
+    """Who makes the problems of the scenario that a document names; empty: nothing to go by."""
+    named = _with_own_scenario(dict(document), origin).get("scenario")
+    if not isinstance(named, str):
+        return ""
+    try:
+        return read_scenario(named).generator
+    except InputError:  # said where the scenario is used
+        return ""
 
 
 def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:

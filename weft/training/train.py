@@ -100,7 +100,8 @@ def train(
     else:
         name, chosen = recipe.name, recipe
     folder = out or folder_of(name)
-    asked = Asked(seed, device, start, workers, threads, tensorboard)
+    origin = name if isinstance(recipe, str | Path) else ""
+    asked = Asked(seed, device, start, workers, threads, tensorboard, origin)
     if seeds is not None:
         found = train_group(chosen, folder, seeds, asked, on_done=on_done)
         return Trained(chosen, str(folder), tuple(seeds), tuple(found), True)

@@ -24,6 +24,14 @@ def test_section_of_drawings_alone_is_left_out():
     assert "## s" not in render(Report("t", (), (Section("s", (Figure("<svg/>", "c", "a"),)),)))
 
 
+def test_what_is_said_of_drawings_is_left_out_with_them():
+    """A heading above nothing is no help (issue 14)."""
+    figure, lead = Figure("<svg/>", "c", "a"), Text(("all on one time axis",))
+    assert "## s" not in render(Report("t", (), (Section("s", (lead, figure)),)))
+    table = Table(("a",), (("1",),), (0,))
+    assert "## s" in render(Report("t", (), (Section("s", (lead, figure, table)),)))
+
+
 def test_plain_text_escapes_signs():
     assert plain("a_b|c<d>\n*e* _f_") == "a_b\\|c&lt;d&gt; \\*e\\* \\_f\\_"
     assert "<script" not in render(Report(HOSTILE, (HOSTILE,), (Section("s", (Text((HOSTILE,)),)),)))

@@ -6,10 +6,13 @@ import pytest
 from report_examples import example_config, example_frame, example_row
 
 from weft.errors import InputError
-from weft.evaluation.report.plans import check_instance, find_instance
-from weft.evaluation.sweep.answers import evaluation_of
+from weft.evaluation.report.blocks import Table, Text
+from weft.evaluation.report.plans import check_instance, find_instance, lost, side_by_side
+from weft.evaluation.sweep.answers import evaluate, evaluation_of
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
+from weft.evaluation.sweep.runner import Sweep
+from weft.scenarios import sweep
 
 
 def grid_frame() -> Evaluation:
@@ -30,3 +33,27 @@ def test_instance_need_be_in_one_of_several_sweeps():
     check_instance(frames, "jobs=9")
     with pytest.raises(InputError, match="expected an instance of the sweep such as 'p_c=0 test/0'"):
         check_instance(frames, "jobs=7")
+
+
+def test_reason_why_losses_are_not_drawn_is_given_once(monkeypatch: pytest.MonkeyPatch):
+    def draw(*given: object, **named: object) -> None:
+        raise InputError("this sweep cannot be played again")
+
+    monkeypatch.setattr("weft.evaluation.report.plans.draw", draw)
+    frame = example_frame(lambda name, p, seed: (2.0 if name == "ppo" else 1.0) + seed)
+    section = lost(frame, "ppo", lambda text: None)
+    assert section is not None
+    reasons = [block for block in section.blocks if isinstance(block, Text)]
+    assert [block.lines for block in reasons] == [("Not drawn: this sweep cannot be played again.",)]
+
+
+def test_stream_of_tasks_has_neither_charts_nor_lines_on_drawing_them():
+    """Work that is dispatched task by task is not drawn (issue 14)."""
+    said: list[str] = []
+    request = Sweep(sweep("workflows", {"load": 0.8, "jobs": 3, "tasks": 5}), ("fifo", "srw"), 2)
+    found = evaluate(request)
+    assert side_by_side(found, "fifo", None, said.append) is None
+    assert all(
+        isinstance(block, Table | Text) for block in getattr(lost(found, "fifo", said.append), "blocks", ())
+    )
+    assert said == []

@@ -11,6 +11,7 @@ from report_examples import example_config, example_frame, example_row, example_
 from weft.evaluation.report.provenance import evaluate_command, provenance, train_command
 from weft.evaluation.report.runs import TrainingRun, read_run
 from weft.evaluation.sweep.answers import evaluation_of
+from weft.reporting import _recipe_of as recipe_of
 from weft.training.recipes import read_recipe
 
 
@@ -98,6 +99,27 @@ def test_run_of_an_older_version_is_compared_with_its_recipe(tmp_path: Path, p_c
     run = read_run(tmp_path / "run", lambda name: read_recipe(name).to_dict())
     assert train_command(run) == f"weft train conditional-pi-4 --seed 1{words} --out {run.source}"
     assert run.is_changed == bool(words)
+
+
+def test_train_command_of_a_recipe_of_ones_own_names_a_file(tmp_path: Path):
+    write_run(tmp_path / "run", [{"samples": 1}], "mine")
+    run = read_run(tmp_path / "run")
+    assert train_command(run).startswith("weft train mine.toml --seed ")
+
+
+def test_train_command_names_the_file_of_the_recipe(tmp_path: Path):
+    """``weft train policy`` is no command that works (issue 14)."""
+    recipe = tmp_path / "own.toml"
+    recipe.write_text('schema = "weft/training/1"\nextends = "conditional-quick"\nname = "policy"\n')
+    write_run(tmp_path / "run", [{"samples": 1}], "policy")
+    stored = json.loads((tmp_path / "run" / "config.json").read_text())
+    config = {**stored, "recipe": read_recipe(recipe, {"samples": 7}).to_dict(), "origin": str(recipe)}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    run = read_run(tmp_path / "run", recipe_of)
+    assert train_command(run) == f"weft train {recipe} --seed 1 --set samples=7 --out {run.source}"
+    recipe.unlink()
+    run = read_run(tmp_path / "run", recipe_of)
+    assert train_command(run) == f"weft train {recipe} --seed 1 --out {run.source}"
 
 
 def test_train_command_names_the_weights_it_began_with(tmp_path: Path):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from report_examples import example_config, example_frame, example_rows
 
 from weft.evaluation.report.words import headline, losses, subject
@@ -48,6 +50,12 @@ def test_headline_says_what_cannot_be_told_apart():
     assert "cannot be told apart" in headline(example_frame(even), "ppo")[0]
 
 
+def test_headline_says_what_is_equal():
+    """Nothing is told apart, or not, between equal rows (issue 14)."""
+    lines = headline(example_frame(lambda name, p, seed: 100.0 + seed), "ppo")
+    assert "are equal over 8 paired seeds" in lines[0]
+
+
 def test_headline_names_points_that_others_win():
     lines = headline(example_frame(crossing), "ppo")
     assert any("at 2 of 3 points; not at p_c=1 (fifo)" in line for line in lines)
@@ -55,7 +63,9 @@ def test_headline_names_points_that_others_win():
 
 def test_headline_of_one_sample_claims_nothing():
     frame = example_frame(clear, points=(0.0,), num_seeds=1)
-    assert "one sample says nothing about others" in headline(frame, "ppo")[0]
+    lines = headline(frame, "ppo")
+    assert "one sample says nothing about others" in lines[0]
+    assert not any("for certain" in line for line in lines)
 
 
 def test_losses_are_sorted_with_the_worst_first():
@@ -68,6 +78,15 @@ def test_subject_is_the_first_policy_else_the_winner():
     assert subject(example_frame(crossing, policies={"ppo": "hash"})) == "ppo"
     assert subject(example_frame(lambda name, p, s: 1.0 + s + len(name))) == "ppo"
     assert subject(example_frame(clear), "fifo") == "fifo"
+
+
+@pytest.mark.parametrize("run", ["runs/mine@best", "runs/mine@last", "mine.safetensors", "FOLDER"])
+def test_subject_may_be_a_run(run: str, tmp_path: Path):
+    """A run of tasks or plans counts as a policy too (issue 14)."""
+    name = run.replace("FOLDER", str(tmp_path))
+    frame = replace(example_frame(clear), learned=())
+    assert subject(replace(frame, schedulers=("fifo", name))) == name
+    assert subject(frame) == "ppo"  # the winner
 
 
 def test_standing_orders_the_others_from_the_next_best():

@@ -32,7 +32,7 @@ def scale(found: Shown) -> str:
     parts = ", ".join(
         count(*pair) for pair in ((found.tasks, "task"), (found.edges, "edge"), (found.depth, "level"))
     )
-    return f"{parts}, at most {count(found.width, 'task')} on one"
+    return f"{parts}, at most {count(found.width, 'task')} on one level"
 
 
 def facts(found: Shown) -> Iterator[Fact]:

@@ -87,6 +87,11 @@ class Shown:
         """Work over critical path: how many tasks run at once on average, if devices are free."""
         return self.work / self.critical_path if self.critical_path else None
 
+    @property
+    def fits(self) -> bool:
+        """Whether there are machines, and every task can run on one."""
+        return self.fit is not None and not self.fit.no_class
+
     def picture(self, width: int = 100) -> str:
         """The levels as rows of blocks, at most this many columns wide."""
         return drawing.terminal(self.levels, [kind.kind for kind in self.kinds], width)

@@ -1,4 +1,4 @@
-"""Reports: sweeps, training runs and comparisons, or one plan, as one HTML file and a Markdown twin."""
+"""Reports: sweeps, training runs and comparisons, one plan, or one run of it, as one HTML file and a Markdown twin."""
 
 from weft.evaluation.report.build import Options as Options
 from weft.evaluation.report.build import Sources as Sources
@@ -11,3 +11,5 @@ from weft.evaluation.report.plan_questions import Questions as Questions
 from weft.evaluation.report.plan_source import Plan as Plan
 from weft.evaluation.report.plan_source import plan_of as plan_of
 from weft.evaluation.report.plan_source import read_plan as read_plan
+from weft.evaluation.report.run_page import RunOptions as RunOptions
+from weft.evaluation.report.run_page import run_report as run_report

@@ -89,6 +89,8 @@ def gather(
             else:
                 documents.append((str(path), document))
                 commands.append(document_command(str(path), document))
+        elif not path.exists():
+            raise InputError("no such folder or file", file=str(path))
         else:
             raise InputError(
                 f"expected a sweep ({DATABASE}), a training run (metrics.jsonl) or the JSON of weft compare or bench",

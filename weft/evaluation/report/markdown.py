@@ -1,4 +1,4 @@
-"""A report as Markdown: the same words and tables; charts and the table of all rows are in the HTML alone."""
+"""A report as Markdown: the same words and tables; charts, what is said of them, and the table of all rows are in the HTML alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def render(report: Report) -> str:
     parts = [f"# {plain(report.title)}", "\n".join(f"- {plain(line)}" for line in report.headline)]
     for section in report.sections:
         blocks = [text for text in map(_block, section.blocks) if text]
-        if blocks:
+        is_of_charts = len(blocks) < len(section.blocks) and not any(
+            isinstance(block, Table | Code) for block in section.blocks
+        )
+        if blocks and not is_of_charts:
             parts += [f"{'#' * section.level} {plain(section.title)}", *blocks]
     return "\n\n".join(parts) + "\n"
 

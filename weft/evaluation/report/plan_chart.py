@@ -26,7 +26,7 @@ def chart(plans: Mapping[str, Schedule], caption: str = "") -> Gantt:
     kinds = tuple(dict.fromkeys(kind for plan in plans.values() for kind in labels(plan)[0]))
     panels, said = [], [caption] if caption else []
     for title, plan in plans.items():
-        panel, left_out = _fitted(plan_panel(title, plan, kinds), MOST_BARS // len(plans))
+        panel, left_out = fitted(plan_panel(title, plan, kinds), MOST_BARS // len(plans))
         panels.append(panel)
         if left_out:
             said.append(f"Of {title}, {left_out}" if len(plans) > 1 else capital(left_out))
@@ -34,7 +34,7 @@ def chart(plans: Mapping[str, Schedule], caption: str = "") -> Gantt:
     return Gantt(tuple(panels), kinds, unit, " ".join(said))
 
 
-def _fitted(panel: Panel, most: int) -> tuple[Panel, str]:
+def fitted(panel: Panel, most: int) -> tuple[Panel, str]:
     """The panel with as much as there is room for, and what was left out, in words."""
     said = []
     if len(panel.lanes) > MOST_LANES:

@@ -13,6 +13,7 @@ from weft.evaluation.report.words import count, losses, quantity, words
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
 from weft.evaluation.sweep.standing import standing
+from weft.kinds import TASKS
 
 MOST_PANELS = 3
 MOST_NAMED = 10
@@ -28,6 +29,8 @@ def side_by_side(swept: Evaluation, chosen: str, wanted: str | None, notice: Not
     if swept.asked is None:
         return None
     named = None if wanted is None else find_instance(swept, wanted)
+    if swept.kind is TASKS and named is None:  # nothing would be drawn
+        return None
     cell, sample = named or _typical(swept, chosen)
     names = _rivals(swept, chosen)
     notice(f"drawing {swept.title}: {_where(cell, sample)}")
@@ -101,7 +104,8 @@ def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
     beaten = [loss for loss in found if loss.percent > 1e-7]
     title = f"{swept.title}: where {name} loses"
     if not beaten:
-        return Section(title, (Text((f"{name} is the best on each of {count(len(found), 'sample')}.",)),))
+        where = "on the only sample" if len(found) == 1 else f"on each of {count(len(found), 'sample')}"
+        return Section(title, (Text((f"{name} is the best {where}.",)),))
     rows = tuple(
         (
             loss.cell or "all",
@@ -128,8 +132,9 @@ def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
         f"by {words(swept.metric)}; it loses on {len(beaten)} of {len(found)}."
     )
     blocks: list[Block] = [Table(headers, rows, (2, 3, 5, 6), caption)]
-    if swept.asked is not None:
+    if swept.asked is not None and swept.kind is not TASKS:
         for loss in beaten[:MOST_DRAWN]:
             notice(f"drawing {swept.title}: {_where(loss.cell, loss.sample)}")
-            blocks += _drawn(swept, loss.cell, loss.sample, (chosen, loss.rival), "loss")
+            drawn = _drawn(swept, loss.cell, loss.sample, (chosen, loss.rival), "loss")
+            blocks += [block for block in drawn if block not in blocks]  # a reason is given once
     return Section(title, tuple(blocks))

@@ -27,8 +27,12 @@ def provenance(sweeps: Sequence[Evaluation], runs: Sequence[TrainingRun], comman
 
 
 def train_command(run: TrainingRun) -> str:
-    """The command line that starts such a run, with what it changed in its recipe."""
-    name, seed = str(run.recipe.get("name", "RECIPE")), run.config.get("seed", 0)
+    """The command line that starts such a run, with what it changed in its recipe.
+
+    A recipe that does not come with weft is a file; older runs do not say in which folder.
+    """
+    named = str(run.recipe.get("name", "RECIPE"))
+    name, seed = run.origin or (named if run.usual else f"{named}.toml"), run.config.get("seed", 0)
     words = ["weft", "train", name, "--seed", str(seed)]
     words += [word for setting in run.changes for word in ("--set", setting)]
     start = run.recipe.get("from")

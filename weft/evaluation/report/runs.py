@@ -18,7 +18,7 @@ REWARDS = ("mean_reward", "episode_return")
 
 
 RecipeOf = Callable[[str], Mapping[str, object]]
-"""Name of a training recipe -> all its values as plain data; empty where there is none."""
+"""Name or file of a training recipe -> all its values as plain data; empty where there is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,12 @@ class TrainingRun(RunRecord):
     source: str = ""
     name: str = ""
     usual: Mapping[str, object] = field(default_factory=dict)
-    """The recipe of that name with all its defaults; empty where it is not known."""
+    """Its recipe as it is now, with all its defaults; empty where it is not known."""
+
+    @property
+    def origin(self) -> str:
+        """Name or file of its recipe; empty where an older weft did not note it."""
+        return str(self.config.get("origin") or "")
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -86,5 +91,6 @@ def read_run(folder: str | Path, recipe_of: RecipeOf = lambda name: {}) -> Train
     made = read_record(folder)
     parts = Path(folder).resolve().parts
     name = "/".join(parts[-2:]) if parts[-1].startswith("seed-") else parts[-1]
-    usual = json.loads(json.dumps(recipe_of(str(made.recipe.get("name", "")))))
+    origin = str(made.config.get("origin") or made.recipe.get("name", ""))
+    usual = json.loads(json.dumps(recipe_of(origin)))
     return TrainingRun(made.folder, made.config, made.rows, str(folder), name, usual)

@@ -350,6 +350,33 @@ def bar_chart(
     return _document(WIDTH, height + more, [*parts, legend])
 
 
+def stacked_chart(
+    groups: Sequence[tuple[str, Sequence[float]]],
+    names: Sequence[tuple[str, int]],
+    x_label: str,
+) -> str:
+    """One horizontal bar per group, made of one part per name with its look."""
+    left = 20.0 + _LETTER * max(len(label) for label, _ in groups)
+    height = 22.0 * len(groups) + 52.0
+    most = max(sum(values) for _, values in groups) or 1.0
+    frame = _Frame(left, WIDTH - 40.0, 8.0, height - 44.0, 0.0, most, 0.0, 1.0)
+    parts = []
+    for tick in ticks(0.0, most, 8):
+        parts.append(f'<path class="grid" d="M{_f(frame.x(tick))} {_f(frame.top)}V{_f(frame.bottom)}"/>')
+        parts.append(_text(frame.x(tick), frame.bottom + 18, f"{tick:g}", "middle"))
+    for g, (label, values) in enumerate(groups):
+        y, upto = frame.top + 4.0 + 22.0 * g, 0.0
+        parts.append(_text(left - 10, y + 11, label, "end"))
+        for (name, look), value in zip(names, values, strict=True):
+            x, upto = frame.x(upto), upto + value
+            box = f'x="{_f(x)}" y="{_f(y)}" width="{_f(frame.x(upto) - x)}" height="15"'
+            said = escape(f"{label}, {name}: {value:.4g}")
+            parts.append(f"<rect {_fill(look)} {box}><title>{said}</title></rect>" if value > 0 else "")
+    parts.append(_text((frame.left + frame.right) / 2, height - 8, x_label, "middle", "label"))
+    legend, more = _bar_legend(names, Axes("", "", height=height))
+    return _document(WIDTH, height + more, [*parts, legend])
+
+
 def _bar_legend(names: Sequence[tuple[str, int]], axes: Axes) -> tuple[str, float]:
     parts, x, y = [], 20.0, axes.height + 14.0
     for name, look in names:

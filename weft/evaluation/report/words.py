@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft import catalog
 from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.metrics import TIME
@@ -53,7 +54,14 @@ def subject(swept: Evaluation, wanted: str | None = None) -> str:
     """Whom the report looks at most closely: the one asked for, the first policy, or the winner."""
     if wanted in swept.schedulers and wanted is not None:
         return wanted
-    return swept.learned[0] if swept.learned else standing(swept).winner
+    policies = [name for name in swept.schedulers if _is_policy(swept, name)]
+    return policies[0] if policies else standing(swept).winner
+
+
+def _is_policy(swept: Evaluation, name: str) -> bool:
+    """Whether a scheduler was trained: a policy of queues, weights, or a run by ``RUN@best`` or its folder."""
+    known = name in swept.learned or name in swept.runs
+    return known or (catalog.is_policy(name) and not catalog.kinds_of(name))
 
 
 def losses(swept: Evaluation, name: str) -> list[Loss]:
@@ -151,6 +159,8 @@ def _worst(swept: Evaluation, chosen: str) -> str:
     worst, name = found[0], swept.shown(chosen)
     where = ", ".join(part for part in (worst.cell, str(worst.sample)) if part)
     if worst.percent <= 0:
+        if swept.num_samples == 1:
+            return f"{swept.title}: by {words(swept.metric)}, nobody beats {name} on the only sample."
         return f"{swept.title}: by {words(swept.metric)}, {name} loses on none of {samples_in_all(swept)}."
     num = sum(loss.percent > 1e-7 for loss in found)
     return (

@@ -12,6 +12,7 @@ from weft.evaluation.statistics.comparison import compare_crossed as compare_cro
 from weft.evaluation.statistics.comparison import compare_paired as compare_paired
 from weft.evaluation.statistics.comparison import holm_family as holm_family
 from weft.evaluation.statistics.intervals import crossed_interval as crossed_interval
+from weft.evaluation.statistics.intervals import difference_interval as difference_interval
 from weft.evaluation.statistics.intervals import mean_interval as mean_interval
 from weft.evaluation.statistics.paired import PairedT as PairedT
 from weft.evaluation.statistics.paired import Wilcoxon as Wilcoxon

@@ -48,6 +48,16 @@ def mean_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> Interva
     return Interval(scale * mean, scale * (mean - below), scale * (mean + above), level)
 
 
+def difference_interval(own: npt.ArrayLike, other: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
+    """The mean of ``own`` minus that of ``other``, two samples of independent values, at least two each."""
+    level = check_confidence(confidence)
+    first, second = column(own, "own", at_least=2), column(other, "other", at_least=2)
+    scale = float(max(np.abs(first).max(), np.abs(second).max())) or 1.0
+    below, above = _ends([_part(first / scale), _part(-second / scale)], level)
+    mean = float((first / scale).mean() - (second / scale).mean())
+    return Interval(scale * mean, scale * (mean - below), scale * (mean + above), level)
+
+
 def crossed_interval(own: npt.ArrayLike, other: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
     """The difference of two means over training runs and evaluation seeds, both of them random.
 

@@ -237,10 +237,11 @@ class Evaluation:
         return bounded(replace(found, low=ends.low, high=ends.high))
 
     def is_idle(self, metric: str) -> bool:
-        """Whether a metric says nothing: absent somewhere, or zero everywhere."""
+        """Whether a metric says nothing: absent somewhere, zero everywhere, or batches that are always full."""
         places = [(cell.label, name) for cell in self.cells for name in self.schedulers]
         found = np.concatenate([self.values(metric, *place) for place in places])
-        return bool(np.isnan(found).any() or (found == 0.0).all())
+        constant = 1.0 if metric == "batch_fill" else 0.0
+        return bool(np.isnan(found).any() or (found == constant).all())
 
     @cached_property
     def summary(self) -> tuple[Summary, ...]:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -17,10 +18,10 @@ import numpy as np
 
 from weft import catalog
 from weft.catalog import chooser
-from weft.errors import UnsupportedError
+from weft.errors import InputError, UnsupportedError
 from weft.evaluation.sweep.checking import SMALL
 from weft.evaluation.sweep.store import Measured, Row
-from weft.evaluation.sweep.stream_bounds import least_job_times, taken_edges
+from weft.evaluation.sweep.stream_bounds import least_job_times
 from weft.evaluation.sweep.unit import Unit
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints
@@ -38,10 +39,12 @@ from weft.sim.queues.environment import START, Narrowing, Setup, setup_of
 from weft.sim.queues.kernel import DECISIONS, EXPIRED, IDLES, NEXT_JOB, State, Stream
 from weft.sim.queues.layout import compile_stream, edge_probabilities, new_state, num_branches
 from weft.sim.queues.observation import num_features
+from weft.sim.queues.outcomes import taken_edges
 from weft.sim.queues.rules import choose_all, run_episodes
 
 FIRST_ROOM = 1024
 """Room for this many jobs at once; four times as much whenever that is too little."""
+TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,13 +234,14 @@ def played(
 
 def _outcome(setup: Setup, stream: Stream, state: State, estimates: Floats | None) -> Outcome:
     end = state.finish.max(axis=1)
+    span = np.maximum(end - state.arrival[:, 0], TINY)  # a stream may take no time
     room = state.device_batches * stream.batch  # (num_seeds, num_devices) tasks that would have fitted
     return Outcome(
         setup,
         state.seed.copy(),
         state.finish - state.arrival,
         end,
-        state.device_busy / (end - state.arrival[:, 0])[:, None],
+        state.device_busy / span[:, None],
         state.device_tasks / np.maximum(room, 1),
         state.device_tasks.sum(axis=1) / np.maximum(room.sum(axis=1), 1),
         state.count[:, EXPIRED].copy(),
@@ -295,10 +299,10 @@ def play(scheduler: str, case: StreamProblem, seeds: Sequence[int], *, records: 
 @cache
 def warm(scheduler: str) -> None:
     """Dispatch a few jobs, so that loading the kernels is not counted as dispatching."""
-    chosen = chooser(scheduler)
-    if isinstance(chosen, Dispatcher):
-        case = scenario("conditional", jobs=5).stream("test", 0)
-        run_rule(chosen, setup_of(case), [1])
+    for name in ("conditional", "conditional-join"):
+        with suppress(InputError):  # a policy of another graph
+            play(scheduler, scenario(name, jobs=5).stream("test", 0), [1])
+            return
 
 
 def policy_hashes(schedulers: Sequence[str]) -> dict[str, str]:

@@ -131,6 +131,8 @@ def who_wins(found: Evaluation, place: Standing) -> str:
     other, comparison = place.others[0]
     rival, over = found.shown(other), _over(found)
     low, high = comparison.low_percent, comparison.high_percent
+    if low == high == 0.0:
+        return f"{name} and {rival} have the lowest {words}: they are equal {over}."
     if comparison.verdict == "too few samples":
         few = comparison.too_few(noun_of(found))
         return (
@@ -153,6 +155,8 @@ def what_it_costs(found: Evaluation, winner: str) -> str:
     if not metrics or len(found.ranked) < 2:
         return ""
     paid = prices(found, winner)
+    if not paid and len(found.units) < 2:
+        return ""
     if not paid:
         figures = " and ".join(f"the {one.words}" for one in metrics)
         return f"in {figures} nobody is ahead of {name} for certain."

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft.model import stream
-from weft.model.graph import Bools, Floats, Ints
+from weft.model.graph import Floats, Ints
 from weft.sim.queues.environment import Setup
+from weft.sim.queues.outcomes import taken_edges
 
 
 def branch_probabilities(setup: Setup, seeds: Ints) -> Floats:
@@ -30,10 +31,3 @@ def least_job_times(setup: Setup, seed: int) -> Floats:
             after = np.where(taken[e], begins[i] + best[i], -np.inf)
             np.maximum(begins[graph.targets[e]], after, out=begins[graph.targets[e]])
     return np.minimum((begins + best[:, None]).max(axis=0), setup.rules.expiry)
-
-
-def taken_edges(setup: Setup, seed: int) -> Bools:
-    """(num_edges, num_jobs) whether each edge is taken if its task runs; the same draws as the kernel's."""
-    return stream.taken_edges(
-        setup.problem.graph, setup.arrivals.count, seed, setup.drift, setup.rules.tracked
-    )

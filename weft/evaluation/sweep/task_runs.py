@@ -21,6 +21,9 @@ from weft.model.bounds import longest_path
 from weft.model.problem import Problem, Realisation, realise
 from weft.model.schedule import EXPIRED, Schedule
 from weft.scenarios import Scenario, scenario
+from weft.schedulers.dispatchers.python_view import Device, DispatchView, ReadyTask
+from weft.schedulers.dispatchers.replanning import PlanDispatcher
+from weft.schedulers.own import OwnDispatcher, is_others
 
 
 class TaskRuns:
@@ -56,9 +59,25 @@ class TaskRuns:
 
 @cache
 def warm(scheduler: str) -> None:
-    """Dispatch a few workflows, once."""
+    """Dispatch a few workflows, once; where others' code decides, not with that code."""
     problem = scenario("workflows", load=0.5, jobs=2, tasks=4).dispatched("test", 0, 0)
-    catalog.task_dispatcher(scheduler).run_all([problem], [realise(problem, 0)], [0])
+    chosen = catalog.task_dispatcher(scheduler)
+    if is_others(chosen):
+        has_plan = isinstance(chosen, PlanDispatcher)
+        chosen = catalog.task_dispatcher("plan:heft") if has_plan else OwnDispatcher(_FirstOption())
+    chosen.run_all([problem], [realise(problem, 0)], [0])
+
+
+class _FirstOption:
+    """Needs the kernels that a dispatcher in plain Python needs."""
+
+    name = "first-option"
+
+    def decide(self, view: DispatchView) -> list[tuple[ReadyTask, Device]]:
+        options = [
+            (view.finish(task, device), task, device) for task in view.ready for device in view.options(task)
+        ]
+        return [(task, device) for _, task, device in options[:1]]
 
 
 def least_mean_time(problem: Problem, world: Realisation) -> float:

@@ -8,9 +8,9 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
+from typing import Protocol, TypeGuard
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.graph import Bools, Ints
 from weft.model.problem import Job, Problem, Realisation
 from weft.model.schedule import Schedule
-from weft.schedulers.base import Planner
+from weft.schedulers.base import Limit, Planner
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
-from weft.schedulers.planners.lists import Heft, ListPlanner
+from weft.schedulers.planners.lists import Heft
 from weft.sim.tasks.clock import run_until
 from weft.sim.tasks.growing import Kept
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
@@ -71,9 +71,56 @@ class PlanDispatcher:
 heft_job = PlanDispatcher("heft-job", Heft(), float("inf"))
 
 
-def can_join(planner: Planner) -> TypeGuard[ListPlanner]:
+class Joining(Planner, Protocol):
+    """A planner that plans around what devices are held by already."""
+
+    plans_beside: bool
+
+    def plan_beside(self, problem: Problem, beside: Beside, *, seed: int = 0) -> Schedule:
+        """A plan of what has not started, around what is committed."""
+
+
+def can_join(planner: Planner) -> TypeGuard[Joining]:
     """Whether a planner plans around what devices are held by already."""
-    return isinstance(planner, ListPlanner) and planner.plans_beside
+    return getattr(planner, "plans_beside", False) is True
+
+
+@dataclass(eq=False)
+class GivenPlan:
+    """Plans that were made before, by any planner: each job is carried out as its plan says.
+
+    A job without one, and whatever has to be planned again, is planned by HEFT around what runs.
+    """
+
+    name: str
+    given: Mapping[str, Schedule]
+    """Name of a job to its plan, of that job alone from time 0 on."""
+    plans_beside: bool = True
+
+    def supports(self, problem: Problem) -> str | None:
+        """As of HEFT."""
+        return Heft().supports(problem)
+
+    def plan(self, problem: Problem, *, seed: int = 0, limit: Limit | None = None) -> Schedule:
+        """By HEFT: a given plan is for a session that carries it out."""
+        return Heft().plan(problem, seed=seed, limit=limit)
+
+    def plan_beside(self, problem: Problem, beside: Beside, *, seed: int = 0) -> Schedule:
+        """The given plan if nothing is in its way, else a new one."""
+        given = self.given.get(problem.jobs[0].name)
+        if given is None or len(beside.fixed_task) or not _fits(given, problem, beside):
+            return Heft().plan_beside(problem, beside, seed=seed)
+        first = problem.jobs[0].release
+        return Schedule(problem, given.task, given.device, given.start + first, given.finish + first)
+
+
+def _fits(given: Schedule, problem: Problem, beside: Beside) -> bool:
+    """Whether a plan is one for this problem, on devices that are free from now on."""
+    is_same = given.problem.num_tasks == problem.num_tasks and np.array_equal(
+        given.problem.run_times, problem.run_times
+    )
+    allowed = problem.eligible
+    return is_same and not len(beside.device) and (not allowed.size or bool(allowed[0, given.device].all()))
 
 
 class Plans:
@@ -88,11 +135,15 @@ class Plans:
         self.w, self.f, self.s = w, f, s
         self.late = np.full(len(s.row_task), np.inf)  # (max_rows,) when a row counts as late
         self.planned: list[int] = []
+        self.num_made = 0
+        """How often a plan was made or made again."""
 
     @property
     def is_late(self) -> bool:
         """Whether something that runs should have ended, by more than the drift allows."""
-        return bool((self._rows(RUNNING) & (self.s.now[ENV] > self.late)).any())
+        n = int(self.s.num_rows[ENV])
+        is_due = self.late[:n] < self.s.now[ENV]
+        return bool(is_due.any() and (self.s.row_status[:n][is_due] == RUNNING).any())
 
     def plan(self, j: int) -> None:
         """Job j has arrived: reserve devices for its tasks."""
@@ -101,12 +152,20 @@ class Plans:
 
     def plan_again(self) -> None:
         """Give up all reservations and make new ones, job by job in the order of arrival."""
+        self.num_made += 1
         for row in np.flatnonzero(self._rows(PLANNED)).tolist():
             cancel(self.w, self.s, ENV, row)
         self.late[:] = np.inf  # what runs late now is known to
         for j in self.planned:
             if np.isnan(self.s.job_finish[j]) and not self.s.is_expired[j]:
                 self._plan(j)
+
+    def late_of(self, task: int) -> float:
+        """When a task that is reserved counts as late; infinite: it is not reserved."""
+        row = int(self.s.first_row[task])
+        while row >= 0 and self.s.row_status[row] != PLANNED:
+            row = int(self.s.next_row[row])
+        return float(self.late[row]) if row >= 0 else float("inf")
 
     def use(self, s: TaskState) -> None:
         """Go on with a state that has more room for rows."""
@@ -122,6 +181,7 @@ class Plans:
 
     def _plan(self, j: int) -> None:
         """Reserve devices for all tasks of job j that have not started."""
+        self.num_made += 1
         first = int(self.w.job_task_ptr[j])
         now = float(self.s.now[ENV])
         job = replace(self.jobs[j], release=now, eligible=self._eligible(j))

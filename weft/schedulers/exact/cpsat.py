@@ -122,6 +122,8 @@ class Program:
         self.model.minimize(self.makespan)
         self.is_shop = bool(self.uses) and all(len(uses) == 1 for uses in self.uses)
         """Whether only orders are open."""
+        if not self.is_shop:  # there the solver has a bound as good at once
+            self.model.add(self.makespan >= ticked.least)
 
     def _add_task(self, i: int, held: list[Held]) -> None:
         """Start, end and intervals; empty ones hold nothing."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from weft.model.bounds import lower_bound
 from weft.model.graph import Bools, Floats, Ints, Ints32
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
@@ -136,6 +137,11 @@ class TickProblem:
         self.lag = grid.ticks(transfers, span)  # (num_edges, num_groups, num_groups)
         self.release = grid.ticks(release, span)  # (num_tasks,)
         self.due = grid.ticks(due, span)  # (num_tasks,)
+
+    @property
+    def least(self) -> int:
+        """The cheap bound: a true schedule is no shorter, so neither need its makespan in ticks be."""
+        return min(self.horizon, math.floor(lower_bound(self.problem).value * self.grid.scale * (1 - 1e-12)))
 
     @property
     def tolerance(self) -> float:

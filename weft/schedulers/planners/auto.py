@@ -19,6 +19,7 @@ from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, Planner, refuse_unplannable
 from weft.schedulers.exact.planner import Exact
+from weft.schedulers.planners.first_plans import without_copies
 from weft.schedulers.planners.lists import Cpop, Deft, Heft, Lookahead, MinMin, Peft, Perturbed
 from weft.schedulers.planners.rules import RULES, Decoder, Features, Mix, has_transfers
 from weft.schedulers.planners.search import LOOKAHEAD_LIMIT, Search
@@ -33,6 +34,8 @@ SHORT_EFFORT = 0.1
 """What it gets of an effort beyond: enough for a bound and some better plans, a second or two."""
 SEARCH_SHARE, SEARCH_TASKS = 0.05, 300
 """What local search gets of a budget before CP-SAT does, up to this many tasks; more beyond."""
+PLAIN = "search without copies"
+"""Has the same share after it, where copies are allowed: its plan may be shorter, and CP-SAT starts from it."""
 EXACT_SHARE, POLISH = 0.85, "search of the best"
 """What CP-SAT gets of the rest; local search from the best plan without copies has the end."""
 EXACT_OPERATIONS = 1000
@@ -118,6 +121,8 @@ class Auto:
             return Found(member, Tabu().plan(problem, seed=seed, limit=limit))
         if member == "exact":
             return self._proven(problem, plain, seed, limit)
+        if member == PLAIN:
+            return Found(member, without_copies(problem, Search(plain.schedule), seed, limit))
         if member == POLISH:
             search = Search(plain.schedule, is_alone=True)
         else:
@@ -195,7 +200,10 @@ class Auto:
             return [("search", 1.0)]
         if limit.is_repeatable:
             return [("search", share), ("exact", 1.0)]
-        return [("search", share), ("exact", EXACT_SHARE), (POLISH, 1.0)]
+        searches = [("search", share)]
+        if problem.objective.copies and has_transfers(compile_problem(problem)):
+            searches.append((PLAIN, SEARCH_SHARE))
+        return [*searches, ("exact", EXACT_SHARE), (POLISH, 1.0)]
 
     def _search_share(self, problem: Problem, limit: Limit) -> float:
         """What local search gets where CP-SAT gets the rest; 1: CP-SAT gets nothing."""

@@ -19,7 +19,7 @@ def cheap_plans(problem: Problem, first: Planner | None, seed: int, limit: Limit
     few = Limit(effort=min(Perturbed.effort, limit.effort or Perturbed.effort))
     plans = [planner.plan(problem, seed=seed, limit=few) for planner in planners]
     if first is not None and limit.left() > 0:
-        plans.append(_without_copies(problem, first, seed, _part(problem, limit)))
+        plans.append(without_copies(problem, first, seed, _part(problem, limit)))
     return plans
 
 
@@ -29,6 +29,7 @@ def _part(problem: Problem, limit: Limit) -> Limit:
     return Limit(budget=max(1e-3, min(FIRST_SHARE * limit.left(), FIRST_SECONDS * problem.num_tasks)))
 
 
-def _without_copies(problem: Problem, planner: Planner, seed: int, limit: Limit) -> Schedule:
+def without_copies(problem: Problem, planner: Planner, seed: int, limit: Limit) -> Schedule:
+    """What a planner makes of the problem where copies are not allowed."""
     alone = problem.replaced(objective=replace(problem.objective, copies=False))
     return replace(planner.plan(alone, seed=seed, limit=limit), problem=problem)

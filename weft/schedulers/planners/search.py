@@ -19,7 +19,7 @@ from weft.model.schedule import Schedule
 from weft.schedulers.base import Limit, refuse_unplannable
 from weft.schedulers.planners.lists import NO_BIAS, Heft, Lookahead, heft_rank
 from weft.schedulers.planners.rules import RULES, WAIT, Decoder, Features
-from weft.sim.arrays import Arrays
+from weft.sim.arrays import Arrays, compile_problem
 from weft.sim.random import new_state
 from weft.sim.timeline.list_planning import list_order, optimistic_cost, place_all
 from weft.sim.timeline.local_search import Point, Progress, search_devices, search_lists
@@ -268,14 +268,32 @@ class _DeviceSearch(_Searcher):
 
 
 def list_of(schedule: Schedule) -> tuple[Floats, Ints]:
-    """Priorities and devices that decode to this schedule or a better one (first copies only)."""
+    """Priorities and devices that decode to this schedule or a better one (first copies only).
+
+    It may be a worse one where a task without run time stands on a device whose slots are all taken.
+    """
     n = schedule.problem.num_tasks
-    start, device = np.full(n, np.inf), np.full(n, -1, np.int64)
+    start, finish, device = np.full(n, np.inf), np.full(n, np.inf), np.full(n, -1, np.int64)
     for row in range(len(schedule)):
         i = schedule.task[row]
         if schedule.start[row] < start[i]:
-            start[i], device[i] = schedule.start[row], schedule.device[row]
-    # distinct, positive, earlier start first; a parent starts no later than its child
+            start[i], finish[i], device[i] = schedule.start[row], schedule.finish[row], schedule.device[row]
+    # distinct, positive, earlier first; a parent comes before its child
     rank = np.empty(n)
-    rank[np.lexsort((np.arange(n), start))] = np.arange(n, 0, -1)
+    rank[_in_order(schedule.problem, start, finish, device)] = np.arange(n, 0, -1)
     return rank, device
+
+
+def _in_order(problem: Problem, start: Floats, finish: Floats, device: Ints) -> Ints:
+    """Tasks by start.
+
+    A task without run time may stand within another on a device that runs one at a time, and must be placed
+    first: there tasks go by their finish, which is the same order for all others.
+    """
+    n = problem.num_tasks
+    if (finish > start).all():
+        return np.lexsort((np.arange(n), start))
+    a = compile_problem(problem)
+    place = np.empty(n, np.int64)
+    place[a.order] = np.arange(n)
+    return np.lexsort((place, finish, np.where(a.is_unary[device], finish, start)))

@@ -38,7 +38,7 @@ WORLD = (
     "ready tasks",
     "devices with room",
     "jobs in the system",
-    "work left per device",
+    "work left per slot",
     "tasks listed",
     "next expected end",
 )
@@ -285,11 +285,13 @@ def _write_world(w: Tasks, s: TaskState, b: int, unit: float, shown: float, end:
     for j in range(w.job_ptr[b], w.job_ptr[b + 1]):
         if not s.is_expired[j]:
             left += s.job_left[j]
-    devices = np.float64(w.device_ptr[b + 1] - w.device_ptr[b])
+    devices, slots = np.float64(w.device_ptr[b + 1] - w.device_ptr[b]), 0.0
+    for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
+        slots += w.capacity[p, 0]
     out[0] = _log1p(np.float64(s.num_ready[b]))
     out[1] = s.num_free[b] / devices
     out[2] = _log1p(np.float64(s.next_job[b] - s.count[b, NUM_DONE] - s.count[b, NUM_EXPIRED]))
-    out[3] = _log1p(left / (unit * devices))
+    out[3] = _log1p(left / (unit * slots))
     out[4] = shown
     out[5] = _log1p((end - s.now[b]) / unit) if end < np.inf else 0.0
 

@@ -1,4 +1,4 @@
-"""What a unit of device time is worth, from the jobs that have arrived: prices of a dispatcher.
+"""What a unit of slot time is worth, from the jobs that have arrived: prices of a dispatcher.
 
 ``weft/model/prices.py`` says what prices are. Here they follow a stream: every job that arrives adds
 its work to a decaying sum per profile of run times, and a few rounds of multiplicative weights bring
@@ -31,9 +31,10 @@ class Market(NamedTuple):
 
     run: Floats  # (num_tasks, num_classes)
     profile: Ints  # (num_tasks,) row of ``relative``; -1: takes no time
-    least: Floats  # (num_tasks,) shortest run time
+    slots: Floats  # (num_tasks,) held while it runs
+    least: Floats  # (num_tasks,) shortest slot time
     relative: Floats  # (num_profiles, num_classes) run time over the shortest
-    count: Floats  # (num_classes,) devices
+    count: Floats  # (num_classes,) slots
     job_task_ptr: Ints  # (num_jobs + 1,)
 
 
@@ -41,7 +42,7 @@ class Worth(NamedTuple):
     """What is known of a stream so far; changed in place."""
 
     weight: Floats  # (num_profiles,) decayed work that has arrived
-    share: Floats  # (num_classes,) price of a class times its devices, 1 in all
+    share: Floats  # (num_classes,) price of a class times its slots, 1 in all
 
 
 @inlined
@@ -68,7 +69,7 @@ def _round(m: Market, v: Worth, busy: Floats) -> None:
 def price_arrival(m: Market, v: Worth, j: int, price: Floats, work: Floats) -> None:
     """Job j arrives: bring the prices of classes up to date and write what its tasks cost at them.
 
-    ``price`` is (num_classes,), 1 on average over devices, ``work`` is (num_tasks,).
+    ``price`` is (num_classes,), 1 on average over slots, ``work`` is (num_tasks,).
     """
     first, last = m.job_task_ptr[j], m.job_task_ptr[j + 1]
     for g in range(len(v.weight)):
@@ -89,6 +90,7 @@ def price_arrival(m: Market, v: Worth, j: int, price: Floats, work: Floats) -> N
         for c in range(len(price)):
             if m.count[c] > 0:
                 work[i] = min(work[i], m.run[i, c] * price[c])
+        work[i] *= m.slots[i]
 
 
 @kernel
@@ -111,15 +113,16 @@ def market_of(problem: Problem) -> Market:
     return Market(
         run,
         profile,
-        least,
+        problem.task_slots,
+        least * problem.task_slots,
         np.ascontiguousarray(rows.reshape(-1, run.shape[1])),
-        problem.device_counts.astype(np.float64),
+        problem.slot_counts.astype(np.float64),
         problem.offsets.astype(np.int64),
     )
 
 
 def new_worth(m: Market) -> Worth:
-    """Before the first job: nothing has arrived, and all devices cost the same."""
+    """Before the first job: nothing has arrived, and all slots cost the same."""
     return Worth(np.zeros(len(m.relative)), m.count / m.count.sum())
 
 
@@ -141,7 +144,10 @@ def price_problems(problems: Sequence[Problem], prices: Floats, work: Floats) ->
 
 
 class LivePrices:
-    """The prices of one cluster while jobs arrive, one by one; profiles are added as they come."""
+    """The prices of one cluster while jobs arrive, one by one; profiles are added as they come.
+
+    ``count`` is the number of slots per class.
+    """
 
     def __init__(self, count: Floats) -> None:
         num_classes = len(count)
@@ -151,17 +157,17 @@ class LivePrices:
         self._worth = Worth(np.zeros(0), self._count / self._count.sum())
         self._price = np.ones(num_classes)
 
-    def arrive(self, run: Floats, prices: Floats, k: int, work: Floats) -> None:
+    def arrive(self, run: Floats, slots: Floats, prices: Floats, k: int, work: Floats) -> None:
         """A job with these run times is the k-th to arrive: write its prices, if the rule has room, and its work.
 
-        ``run`` is (num_tasks, num_classes), ``work`` is (num_tasks,).
+        ``run`` is (num_tasks, num_classes), ``slots`` and ``work`` are (num_tasks,).
         """
         least = run[:, self._count > 0].min(axis=1, initial=np.inf)
         takes_time = least > 0
         profile = np.full(len(run), -1, np.int64)
         profile[takes_time] = self._profiles(np.round(run[takes_time] / least[takes_time, None], 9))
         whole = np.array([0, len(run)], np.int64)
-        market = Market(run, profile, least, self._relative, self._count, whole)
+        market = Market(run, profile, slots, least * slots, self._relative, self._count, whole)
         price_arrival(market, self._worth, 0, self._price, work)
         self.write(prices, k)
 

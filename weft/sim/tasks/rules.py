@@ -8,6 +8,9 @@ A rule is a number for the order of the ready tasks and one for the choice of th
 - ``LATE``: the same, but a task starts only when its data is there; until then its place is kept
   virtually, later tasks may fill one gap per device, and the rule is asked again when it begins.
   The price of a device for the time of a task is added to its finish.
+
+The virtual queue of a device with several slots is emptied by all of them: behind what waits, a task starts when
+as much slot time has passed. Beside it, a task starts at once if enough slots are left.
 """
 
 from __future__ import annotations
@@ -210,12 +213,27 @@ def _least_cost(rule: TaskRule, w: Tasks, b: int, i: int, arrival: int) -> float
     return least
 
 
+class VirtualQueues(NamedTuple):
+    """Tasks that were given a place but do not start now; buffers that are written in place."""
+
+    upto: Floats  # (num_devices,) when the device is through with them
+    gaps: Floats  # (num_devices, 2) start and end of the longest gap; of several slots: now, and the first place
+    kept: Floats  # (num_devices,) slots that they will hold, of devices with several
+
+
+@lean_inlined
+def _shared_room(w: Tasks, s: TaskState, b: int, i: int, p: int, v: VirtualQueues) -> float:
+    """When a device with several slots has room for task i, beside or behind its virtual queue."""
+    q, room = p - w.device_ptr[b], expected_room(w, s, b, i, p)
+    return room if s.free[p, 0] - v.kept[q] >= w.demand[i, 0] else max(room, v.upto[q])
+
+
 @lean_inlined
 def _virtual_place(
-    rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int, i: int, upto: Floats, gaps: Floats
+    rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int, i: int, v: VirtualQueues
 ) -> tuple[int, float, bool]:
     """Device on which task i finishes first by the virtual queues, its start, and whether it fills a gap."""
-    first = w.device_ptr[b]
+    first, upto, gaps = w.device_ptr[b], v.upto, v.gaps
     is_late, is_priced = rule.device == LATE, len(rule.price) > 0
     arrival = w.job_ptr[b] + s.next_job[b] - 1  # the latest
     least = _least_cost(rule, w, b, i, arrival) if is_priced else 0.0
@@ -226,15 +244,16 @@ def _virtual_place(
         q, c = p - first, w.device_class[p]
         run = w.run[i, c]
         extra = rule.price[arrival, c] * run - least if is_priced else 0.0
-        soonest = min(upto[q], gaps[q, 0]) if gaps[q, 1] > gaps[q, 0] else upto[q]
+        has_gap = gaps[q, 1] > gaps[q, 0] or not w.is_unary[p]
+        soonest = min(upto[q], gaps[q, 0]) if has_gap else upto[q]
         if soonest + run + extra >= best_value:
             continue
         ready = data_ready(w, f, s, b, i, p)
-        start = max(upto[q], ready)
-        if not w.is_unary[p]:
-            start = max(start, expected_room(w, s, b, i, p))
+        start = max(upto[q] if w.is_unary[p] else _shared_room(w, s, b, i, p, v), ready)
         in_gap = max(gaps[q, 0], ready)
         fills = is_late and in_gap + run <= gaps[q, 1] and in_gap < start
+        if fills and not w.is_unary[p]:
+            fills = fits(w, s, i, p)
         start = in_gap if fills else start
         if start + run + extra < best_value:
             best, best_start, best_value, is_filling = p, start, start + run + extra, fills
@@ -243,10 +262,10 @@ def _virtual_place(
 
 @lean_inlined
 def _join_virtual(
-    w: Tasks, b: int, i: int, p: int, start: float, now: float, fills: bool, upto: Floats, gaps: Floats
+    w: Tasks, b: int, i: int, p: int, start: float, now: float, fills: bool, v: VirtualQueues
 ) -> None:
     """Task i joins the virtual queue of device p, or its gap; the longest gap is kept."""
-    q = p - w.device_ptr[b]
+    q, upto, gaps = p - w.device_ptr[b], v.upto, v.gaps
     end = start + w.run[i, w.device_class[p]]
     if fills:
         gaps[q, 0] = end
@@ -254,34 +273,47 @@ def _join_virtual(
     begins = max(upto[q], now)
     if start - begins > gaps[q, 1] - gaps[q, 0]:
         gaps[q, 0], gaps[q, 1] = begins, start
-    if w.is_unary[p] or start > now:
-        upto[q] = end if w.is_unary[p] else start
+    upto[q] = end
+
+
+@lean_inlined
+def _join_shared(w: Tasks, b: int, i: int, p: int, start: float, now: float, v: VirtualQueues) -> None:
+    """Task i, which starts later, joins the virtual queue of a device with several slots."""
+    q, slots = p - w.device_ptr[b], w.demand[i, 0]
+    v.gaps[q, 1] = min(v.gaps[q, 1], start) if v.kept[q] > 0 else start
+    v.kept[q] += slots
+    v.upto[q] = max(v.upto[q], start) + w.run[i, w.device_class[p]] * slots / w.capacity[p, 0]
 
 
 @lean_kernel
 def _walk_virtual(
     rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int, size: int, times: Floats, items: Ints,
-    upto: Floats, gaps: Floats, starts: bool,
+    v: VirtualQueues, starts: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Give the ready tasks, a heap of this size, their places; ``upto`` and ``gaps`` are buffers.
+    """Give the ready tasks, a heap of this size, their places; ``v`` is a buffer.
 
     What is first on a device with room starts; or else the walk ends there and returns task and device.
     """
     first, now, is_late = w.device_ptr[b], s.now[b], rule.device == LATE
-    for q in range(len(upto)):
-        upto[q], gaps[q, 0], gaps[q, 1] = now, now, now
+    left = 0.0
+    for q in range(len(v.upto)):
+        v.upto[q], v.gaps[q, 0], v.gaps[q, 1], v.kept[q] = now, now, now, 0.0
         if size > 0 and w.is_unary[first + q]:  # then the same for all tasks
-            upto[q] = expected_room(w, s, b, items[0], first + q)
-    left = rule.look * len(upto)
+            v.upto[q] = expected_room(w, s, b, items[0], first + q)
+        left += rule.look * w.capacity[first + q, 0]
     while size > 0 and left > 0 and s.num_free[b] > 0:
         left -= 1
         i = items[0]
         size = pop_event(times, items, size)
-        p, start, fills = _virtual_place(rule, w, f, s, b, i, upto, gaps)
+        p, start, fills = _virtual_place(rule, w, f, s, b, i, v)
         if p < 0:
             continue
-        _join_virtual(w, b, i, p, start, now, fills, upto, gaps)
-        if s.has_room[p] and fits(w, s, i, p):
+        has_room = s.has_room[p] and fits(w, s, i, p)
+        if w.is_unary[p]:
+            _join_virtual(w, b, i, p, start, now, fills, v)
+        elif start > now and not fills and (is_late or not has_room):
+            _join_shared(w, b, i, p, start, now, v)
+        if has_room:
             if is_late and start > now:
                 s.wake[b] = min(s.wake[b], start)
             elif starts:
@@ -296,7 +328,8 @@ def _decide_virtual(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) ->
     """Plan the ready tasks in order on virtual queues; start what is first on a device with room."""
     num = w.device_ptr[b + 1] - w.device_ptr[b]
     size, times, items = _ordered(rule, w, s, b)
-    _walk_virtual(rule, w, f, s, b, size, times, items, np.empty(num), np.empty((num, 2)), True)
+    v = VirtualQueues(np.empty(num), np.empty((num, 2)), np.empty(num))
+    _walk_virtual(rule, w, f, s, b, size, times, items, v, True)
 
 
 @kernel
@@ -305,7 +338,8 @@ def first_start(rule: TaskRule, w: Tasks, f: Facts, s: TaskState, b: int) -> tup
     wake = s.wake[b]
     num = w.device_ptr[b + 1] - w.device_ptr[b]
     size, times, items = _ordered(rule, w, s, b)
-    found = _walk_virtual(rule, w, f, s, b, size, times, items, np.empty(num), np.empty((num, 2)), False)
+    v = VirtualQueues(np.empty(num), np.empty((num, 2)), np.empty(num))
+    found = _walk_virtual(rule, w, f, s, b, size, times, items, v, False)
     s.wake[b] = wake
     return found
 

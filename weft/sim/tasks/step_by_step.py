@@ -9,9 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from weft.sim.jit import lean_inlined, lean_kernel
-from weft.sim.tasks.moves import close_task, free_again, let_go, serve_all
+from weft.sim.tasks.moves import cancel, close_task, commit, free_again, let_go, serve_all
 from weft.sim.tasks.rules import TaskRule, decide
-from weft.sim.tasks.state import ABORTED, EXPIRED, READY, Facts, Tasks, TaskState, mark, unready
+from weft.sim.tasks.state import (
+    ABORTED,
+    EXPIRED,
+    PLANNED,
+    READY,
+    Facts,
+    Tasks,
+    TaskState,
+    fits,
+    mark,
+    unready,
+)
 
 
 @lean_kernel
@@ -31,6 +42,23 @@ def abort(w: Tasks, s: TaskState, b: int, row: int) -> None:
     """A running row came to nothing: its task waits for a decision again, unless its job has expired."""
     let_go(w, s, b, row, ABORTED)
     free_again(w, s, b, s.row_task[row])
+
+
+@lean_kernel
+def adopt(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> int:
+    """Task i was started on device p without a decision: what was reserved for it elsewhere is given up.
+
+    Returns its row; -1 where it is not ready, or the device is away or has no room.
+    """
+    if s.status[i] != READY or not s.is_up[p] or not fits(w, s, i, p):
+        return -1
+    row = s.first_row[i]
+    while row >= 0:
+        after = s.next_row[row]
+        if s.row_status[row] == PLANNED:
+            cancel(w, s, b, row)
+        row = after
+    return commit(w, f, s, b, i, p)
 
 
 @lean_inlined

@@ -138,27 +138,33 @@ def versions() -> dict[str, str]:
 
 @contextmanager
 def open_run(
-    folder: str | Path, spec: Spec, *, is_resumed: bool = False, on_notice: Notice = lambda line: None
+    folder: str | Path,
+    spec: Spec,
+    origin: str = "",
+    *,
+    is_resumed: bool = False,
+    on_notice: Notice = lambda line: None,
 ) -> Iterator[Run]:
     """A run's folder, new or resumed, held by this process alone.
 
-    A folder that holds another run, or this one when it is not to be resumed, is refused.
+    A folder that holds another run, or this one when it is not to be resumed, is refused. ``origin`` is the name or
+    file of the recipe, for who wants to repeat the run.
     """
     path = claim(folder, "run", CONFIG)
     with locked(path, "training in this folder"):
-        _prepare(path, spec, is_resumed=is_resumed, notice=on_notice)
+        _prepare(path, spec, origin, is_resumed=is_resumed, notice=on_notice)
         _LOG.info("%s: a run of %s, seed %d", path, spec.algorithm, spec.seed)
         yield Run(path, spec, on_notice)
 
 
-def _prepare(path: Path, spec: Spec, *, is_resumed: bool, notice: Notice) -> None:
+def _prepare(path: Path, spec: Spec, origin: str, *, is_resumed: bool, notice: Notice) -> None:
     """Write the config of a new run, or see that the one there is the same."""
     target = path / CONFIG
     wanted = json.loads(json.dumps(asdict(spec)))
     if not target.exists() or not _is_begun(path):
         for folder in (CHECKPOINTS, POLICIES):
             (path / folder).mkdir(exist_ok=True)
-        document = {"schema": SCHEMA, **wanted, "versions": versions()}
+        document = {"schema": SCHEMA, **wanted, "origin": origin, "versions": versions()}
         write_atomic(f"{json.dumps(document, indent=2)}\n".encode(), target)
         return
     if not is_resumed:

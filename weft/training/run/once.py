@@ -32,7 +32,7 @@ def train_once(
     what = {**recipe.to_dict(), "from": asked.start}
     spec = Spec(recipe.algorithm, asdict(recipe.config), asked.seed, what)
     with (
-        open_run(folder, spec, is_resumed=is_resumed, on_notice=on_notice) as run,
+        open_run(folder, spec, asked.recipe, is_resumed=is_resumed, on_notice=on_notice) as run,
         learner_of(recipe, asked, on_notice) as learner,
     ):
         return run.train(
@@ -41,7 +41,7 @@ def train_once(
 
 
 class Reporter:
-    """A line on stderr every few seconds: samples, the last update, the last validation, the time left."""
+    """A line on stderr every few seconds and at every validation: samples, the last update, the last validation, the time left."""
 
     def __init__(self, recipe: TrainingRecipe, run: str = "", every: float = 5.0) -> None:
         self._recipe, self._run, self._every = recipe, run and f"{run}: ", every
@@ -52,7 +52,7 @@ class Reporter:
         found = self._recipe.validation_in_words(progress.row)
         self._validation = f", validation: {found}" if found else self._validation
         now = time.monotonic()
-        if now < self._next and progress.update < progress.num_updates:
+        if now < self._next and not found and progress.update < progress.num_updates:
             return
         if not logging.getLogger("weft").isEnabledFor(logging.WARNING):  # --quiet
             return

@@ -1,1 +1,0 @@
-"""Simulated worlds around sessions: they carry out what is decided and report what happens."""

@@ -1,0 +1,71 @@
+"""Results that are gone are made again before a task that needs them; what the session decided waits meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.execute.engine import FAILED, FINISHED, LOST_RESULT, Event, Order
+from weft.session.messages import Name
+
+if TYPE_CHECKING:
+    from weft.execute.drive import Drive
+
+
+class Again:
+    """Has a drive order results anew."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+
+    def make(self, order: Order, task: str) -> None:
+        """A decided order waits for a result to be made again on its device, or wherever it is; then it goes on."""
+        self._drive.ledger.missing.add((order.job, task))
+        maker = self._drive.ledger.again.maker(order.job, task)
+        if maker is not None:
+            self._drive.ledger.again.join(maker, order)
+            return
+        inputs, device = self._drive.inputs(order.job, task), self._place_for(order.job, task, order.device)
+        first = self._drive.new_order(order.job, task, device, inputs, (self._drive.now, self._drive.now))
+        self._drive.ledger.again.add(first, order)
+        self._drive.submit_decided(first)
+
+    def _place_for(self, job: Name, task: str, wanted: str) -> str:
+        """Where a result is made again: where it is wanted, unless only others can."""
+        able = [one for one in self._drive.told.places(job, task) if one not in self._drive.told.away]
+        return wanted if wanted in able or not able else min(able, key=self._drive.ledger.load)
+
+    def end(self, event: Event, order: Order) -> str:
+        """An order that makes a result has ended; returns why plans may have changed, if they may."""
+        waiting = self._drive.ledger.again.pop(order.key)
+        if event.kind == FINISHED:
+            self._drive.scribe.about(event, FINISHED, size=event.size)
+            self._drive.ledger.missing.discard(order.task_key)
+            for one in waiting:
+                self._go_on(one)
+            return ""
+        self._drive.scribe.about(event, FAILED, note=event.note)
+        if event.note.startswith(LOST_RESULT):
+            self._drive.ledger.again.put_back(order, waiting)
+            self.make(order, event.note.removeprefix(LOST_RESULT))
+            return ""
+        for one in waiting:
+            self._fail_waiting(one, event.time)
+        return FAILED
+
+    def _go_on(self, waiting: Order) -> None:
+        """What an order waited for is there again."""
+        if waiting.job not in self._drive.told.open_jobs:
+            self._fail_waiting(waiting, self._drive.now)
+            return
+        times = (waiting.start, waiting.end)
+        again = self._drive.new_order(waiting.job, waiting.task, waiting.device, waiting.inputs, times)
+        self._drive.ledger.again.replace(waiting, again)
+        self._drive.submit_decided(again)
+
+    def _fail_waiting(self, waiting: Order, time: float) -> None:
+        """What an order waited for could not be made again: the task it was decided for fails."""
+        if waiting.key in self._drive.ledger.again:
+            for one in self._drive.ledger.again.pop(waiting.key):
+                self._fail_waiting(one, time)
+        elif waiting.job in self._drive.told.open_jobs:
+            self._drive.told.failed(waiting, time)

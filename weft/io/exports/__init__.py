@@ -1,0 +1,1 @@
+"""Plans and runs in the words of other systems: one module per format, all listed in ``table``."""
