@@ -43,7 +43,7 @@ def policy_file(name: str) -> str | None:
     if name not in POLICIES:
         return None
     entry = POLICIES[name]
-    card = entry.target if isinstance(entry, Entry) else entry.queues
+    card = entry.target if isinstance(entry, Entry) else entry.queues or entry.tasks
     return str(Path(__file__).resolve().parent.parent / card)
 
 
@@ -151,7 +151,7 @@ def _task_scheduler(name: str | Any) -> Any:
     if name in DISPATCHERS and DISPATCHERS[name].tasks:
         return _resolved(DISPATCHERS[name].tasks)
     if is_policy(name):
-        return _resolved("weft.policies.candidates.dispatcher:load_dispatcher")(policy_file(name) or name)
+        return _resolved("weft.policies.of_tasks:load_task_policy")(policy_file(name) or name)
     other = None if kinds_of(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
 

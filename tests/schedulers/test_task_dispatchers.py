@@ -24,7 +24,7 @@ from weft.schedulers.dispatchers.queues import Dispatcher
 from weft.schedulers.dispatchers.replanning import PlanDispatcher
 from weft.schedulers.dispatchers.tasks import by_draw, run_one
 from weft.schedulers.planners.lists import Heft
-from weft.sim.tasks.ranks import rank_ratio
+from weft.sim.tasks.weights import AT_RATIO, about
 
 PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS.name in entry.acts_on]
 NAMES = [*PLAIN, "plan:heft", "plan:deft", "plan:min-min"]
@@ -88,7 +88,7 @@ def test_random_order_is_a_function_of_the_seed():
 
 def test_rank_ratio_is_one_at_the_longest_path_of_every_job():
     problem = stream(0)
-    ratio = rank_ratio(problem)
+    ratio = about(problem)[:, AT_RATIO]
     most = [ratio[problem.offsets[j] : problem.offsets[j + 1]].max() for j in range(len(problem.jobs))]
     assert most == [1.0] * len(problem.jobs)
 

@@ -34,8 +34,9 @@ from weft.sim.tasks.candidates import (
 )
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.ranks import rank_of
-from weft.sim.tasks.rules import BY_RATIO, LATE, TaskRule
+from weft.sim.tasks.rules import LATE, TaskRule
 from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
+from weft.sim.tasks.weights import PRICED
 
 ENV = 0
 
@@ -45,7 +46,7 @@ class CandidateDispatcher(RuleDispatcher):
     """A policy that starts candidates one by one until it waits; its rule orders them and starts nothing."""
 
     device: int = LATE
-    order: int = BY_RATIO
+    weights: tuple[float, ...] = PRICED
     look: int = 0
     policy: CandidatePolicy = field(kw_only=True)
     sight: CandidateSight = field(kw_only=True)
@@ -88,7 +89,7 @@ class CandidateDecider:
 
     def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
         """Learn of the tasks of a further problem, numbered from ``first``; the rule has grown for them."""
-        room, last = len(rule.ratio), first + problem.num_tasks
+        room, last = len(rule.about), first + problem.num_tasks
         least, rank = (with_room(column, room) for column in (self._known.least, self._known.rank))
         least[first:last], rank[first:last] = problem.best_run_times, rank_of(problem)
         self._known = Known(rule, least, rank)

@@ -21,8 +21,8 @@ from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem
 from weft.sim.jit import kernel, lean_inlined, lean_kernel
 from weft.sim.tasks.prices import price_problems
-from weft.sim.tasks.ranks import rank_of, rank_ratio
-from weft.sim.tasks.rules import BY_RATIO, LATE, TaskRule, best_in_pool, expected_room, write_ready
+from weft.sim.tasks.ranks import rank_of
+from weft.sim.tasks.rules import BY_WEIGHTS, LATE, TaskRule, best_in_pool, expected_room, write_ready
 from weft.sim.tasks.state import (
     NUM_DONE,
     NUM_EXPIRED,
@@ -32,6 +32,7 @@ from weft.sim.tasks.state import (
     data_ready,
     may_use,
 )
+from weft.sim.tasks.weights import AT_RATIO, PRICED, about_all
 
 FEATURE_VERSION = "candidates/1"
 WORLD = (
@@ -131,8 +132,8 @@ def rule_of(problems: Sequence[Problem]) -> TaskRule:
     """The order of the list, without prices yet; as a rule it starts nothing by itself."""
     num_jobs = sum(len(problem.jobs) for problem in problems)
     width = max(problem.cluster.num_classes for problem in problems)
-    ratio = np.concatenate([rank_ratio(problem) for problem in problems])
-    return TaskRule(BY_RATIO, LATE, 0, ratio, np.ones((num_jobs, width)))
+    price, tally = np.ones((num_jobs, width)), np.zeros((num_jobs, 2))
+    return TaskRule(BY_WEIGHTS, LATE, 0, np.array(PRICED), about_all(problems), price, tally)
 
 
 def known_of(problems: Sequence[Problem], rule: TaskRule) -> Known:
@@ -253,7 +254,7 @@ def _write_task(known: Known, w: Tasks, s: TaskState, b: int, i: int, unit: floa
     """The features of a candidate that its task alone has."""
     j = w.job[i]
     out[0] = 1.0
-    out[8] = known.rule.ratio[i]
+    out[8] = known.rule.about[i, AT_RATIO]
     out[9] = _log1p(known.rank[i] / unit)
     out[10] = _log1p(s.job_left[j] / unit)
     out[11] = _log1p((s.now[b] - w.job_release[j]) / unit)
@@ -308,7 +309,7 @@ def _write_candidates(
         count, earliest, cheapest = _options(known, w, f, s, b, i, pools, device, finish)
         if count == 0:
             continue
-        score = np.log(max(s.job_left[w.job[i]], 1e-300)) - known.rule.ratio[i]
+        score = np.log(max(s.job_left[w.job[i]], 1e-300)) - known.rule.about[i, AT_RATIO]
         order = score if shown == 0 else order
         for m in range(count):
             n, p = found.count[0], device[m]

@@ -14,11 +14,3 @@ def rank_of(problem: Problem) -> Floats:
     """Upward rank of every task."""
     rank: Floats = upward_rank(compile_problem(problem), np.array(problem.mean_run_times))
     return rank
-
-
-def rank_ratio(problem: Problem) -> Floats:
-    """Upward rank over the largest of the job."""
-    rank = rank_of(problem)
-    most = np.zeros(len(problem.jobs))
-    np.maximum.at(most, problem.job_of, rank)
-    return np.asarray(rank / np.maximum(most, 1e-300)[problem.job_of], dtype=np.float64)
