@@ -96,7 +96,7 @@ DISPATCHERS: dict[str, Views] = {
     "heft-estimated": Views("heft-expected with branch probabilities as observed so far", f"{_DISPATCH}:heft_estimated"),
     "heft": Views("one global upward rank, to the earliest finish on any device; a single job under noise", tasks=f"{_TASKS}:heft"),
     "heft-job": Views("plans each arriving job with HEFT around what is committed", tasks="weft.schedulers.dispatchers.replanning:heft_job"),
-    "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest rule", tasks=f"{_TASKS}:priced"),
+    "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest hand-made rule", tasks=f"{_TASKS}:priced"),
 }
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
 ``plan:NAME`` has a planner plan the jobs as they arrive."""
@@ -124,6 +124,11 @@ POLICIES: dict[str, Entry | Views] = {
     "conditional-graph": Views(
         "graph net for any conditional graph and cluster", "weft/policies/zoo/conditional-graph.json"
     ),
+    "workflow-es": Views(
+        "24 tuned weights of a rule for streams of workflows; the strongest dispatcher of single tasks",
+        tasks="weft/policies/zoo/workflow-es.json",
+    ),
+    "es": Views("the same, by its short name", tasks="weft/policies/zoo/workflow-es.json"),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
     "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),

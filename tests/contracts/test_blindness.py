@@ -37,7 +37,7 @@ def test_all_names_are_compared():
         expected = {"queues", "session"} if entry.queues else set()
         expected |= {"tasks", "session"} if entry.tasks else set()
         assert views[name] == expected
-    assert {"ppo", "conditional-graph"} <= views.keys()
+    assert {"ppo", "conditional-graph", "es"} <= views.keys()
 
 
 # -- peeks are seen --------------------------------------------------------------------------------------

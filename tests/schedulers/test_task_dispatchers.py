@@ -27,7 +27,7 @@ from weft.schedulers.planners.lists import Heft
 from weft.sim.tasks.weights import AT_RATIO, about
 
 PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS.name in entry.acts_on]
-NAMES = [*PLAIN, "plan:heft", "plan:deft", "plan:min-min"]
+NAMES = [*PLAIN, "plan:heft", "plan:deft", "plan:min-min", "es"]
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 CPU = DeviceClass("cpu")
 
