@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.errors import InputError
@@ -60,7 +61,7 @@ class WeightsRecipe:
     def every(self) -> int:
         return self.validation.every
 
-    @property
+    @cached_property
     def cells(self) -> tuple[Scenario, ...]:
         """The scenario with each of its settings."""
         found = sweep(self.scenario, self.settings)
