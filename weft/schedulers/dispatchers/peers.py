@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -151,7 +152,7 @@ class PeerDecider:
     def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
         """Learn of the tasks of a further problem, numbered from ``first``."""
         new, last = self._dispatcher.peer_rule([problem]), first + problem.num_tasks
-        grown = {}
+        grown: dict[str, Any] = {}
         for name in ("mean", "is_root", "turn", "waits_for"):
             old, added = getattr(self._rule, name), getattr(new, name)
             if len(added):
