@@ -43,7 +43,7 @@ def policy_file(name: str) -> str | None:
     if name not in POLICIES:
         return None
     entry = POLICIES[name]
-    card = entry.target if isinstance(entry, Entry) else entry.queues
+    card = entry.target if isinstance(entry, Entry) else entry.queues or entry.tasks
     return str(Path(__file__).resolve().parent.parent / card)
 
 
@@ -151,9 +151,16 @@ def _task_scheduler(name: str | Any) -> Any:
     if name in DISPATCHERS and DISPATCHERS[name].tasks:
         return _resolved(DISPATCHERS[name].tasks)
     if is_policy(name):
-        return _resolved("weft.policies.candidates.dispatcher:load_dispatcher")(policy_file(name) or name)
+        return _task_policy(policy_file(name) or name)
     other = None if kinds_of(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
+
+
+def _task_policy(weights: str) -> Any:
+    """The policy of these weights, which points at tasks and devices, or at tasks alone."""
+    picks = _resolved("weft.policies.checkpoint:picks_tasks")(weights)
+    target = "picks.dispatcher:load_picker" if picks else "candidates.dispatcher:load_dispatcher"
+    return _resolved(f"weft.policies.{target}")(weights)
 
 
 _FINDERS: dict[str, Callable[[Any], Any]] = {

@@ -128,6 +128,14 @@ POLICIES: dict[str, Entry | Views] = {
     "conditional-graph": Views(
         "graph net for any conditional graph and cluster", "weft/policies/zoo/conditional-graph.json"
     ),
+    "decima-deft": Views(
+        "graph net that picks tasks as Decima does, placed by DEFT with copies",
+        tasks="weft/policies/zoo/decima-deft.json",
+    ),
+    "lachesis": Views(
+        "graph net that picks tasks as Lachesis does, placed by DEFT with copies",
+        tasks="weft/policies/zoo/lachesis.json",
+    ),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
     "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),

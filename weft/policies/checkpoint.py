@@ -22,6 +22,7 @@ from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.graph.architecture import GraphArchitecture
 from weft.policies.oneshot import encoder_shape
 from weft.policies.oneshot.encoder_shape import EncoderShape
+from weft.policies.picks.architecture import PickArchitecture
 from weft.policies.tensors import Array, decode_tensors, encode_tensors, read_bytes, sha256, write_atomic
 
 SCHEMA = "weft.policy/1"
@@ -122,7 +123,7 @@ class Card:
 
     name: str
     algorithm: str
-    architecture: Architecture | GraphArchitecture | CandidateArchitecture | EncoderShape
+    architecture: Architecture | GraphArchitecture | CandidateArchitecture | PickArchitecture | EncoderShape
     feature_version: str = ""
     """Which layout of the observation the policy was trained on, e.g. ``queue/1``; empty: not recorded."""
     features: tuple[str, ...] = ()
@@ -153,7 +154,7 @@ class Card:
             raise InputError(f"{self.name} plans whole graphs: it is no dispatcher", field="architecture")
         if isinstance(self.architecture, GraphArchitecture):
             raise InputError(f"{self.name} is a graph net, no perceptron", field="architecture")
-        if isinstance(self.architecture, CandidateArchitecture):
+        if isinstance(self.architecture, CandidateArchitecture | PickArchitecture):
             raise InputError(
                 f"{self.name} acts on single tasks, not on queues by kind (one repeated job)",
                 field="architecture",
@@ -241,7 +242,14 @@ def card_file(path: str | Path) -> Path:
 def points_at_candidates(path: str | Path) -> bool:
     """Whether the policy, named as for ``load_policy``, acts on single tasks; not if there is none."""
     card = card_file(path)
-    return card.is_file() and isinstance(read_card(card).architecture, CandidateArchitecture)
+    shapes = CandidateArchitecture | PickArchitecture
+    return card.is_file() and isinstance(read_card(card).architecture, shapes)
+
+
+def picks_tasks(path: str | Path) -> bool:
+    """Whether the policy, named as for ``load_policy``, picks tasks and leaves the device to DEFT."""
+    card = card_file(path)
+    return card.is_file() and isinstance(read_card(card).architecture, PickArchitecture)
 
 
 def _file_of(name: str | Path) -> Path:
@@ -286,10 +294,14 @@ def _card(document: Mapping[str, object]) -> Card:
     )
 
 
-def _architecture(value: object) -> Architecture | GraphArchitecture | CandidateArchitecture | EncoderShape:
+def _architecture(
+    value: object,
+) -> Architecture | GraphArchitecture | CandidateArchitecture | PickArchitecture | EncoderShape:
     known = _mapping(value, "architecture")
     if known.get("net") == "candidates":
         return _candidate_architecture(known)
+    if known.get("net") == "picks":
+        return _pick_architecture(known)
     if "net" in known:
         return _graph_architecture(known)
     if known.get("kind") == encoder_shape.KIND:
@@ -327,6 +339,16 @@ def _candidate_architecture(known: Mapping[str, object]) -> CandidateArchitectur
     try:
         world, column, hidden = (_whole(known, name) for name in ("world", "column", "hidden"))
         return CandidateArchitecture(world, column, hidden)
+    except InputError as error:
+        raise InputError(error.message, field=f"architecture.{error.field}") from None
+
+
+def _pick_architecture(known: Mapping[str, object]) -> PickArchitecture:
+    try:
+        node, job, pick, world, hidden = (
+            _whole(known, name) for name in ("node", "job", "pick", "world", "hidden")
+        )
+        return PickArchitecture(node, job, pick, world, hidden, _text(known, "style"))
     except InputError as error:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 
