@@ -37,6 +37,7 @@ def test_all_names_are_compared():
         expected |= {"tasks", "session"} if entry.tasks else set()
         assert views[name] == expected
     assert {"ppo", "conditional-graph"} <= views.keys()
+    assert views["decima-deft"] == views["lachesis"] == {"tasks", "session"}
 
 
 # -- peeks are seen --------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ class PickConfig:
     """Width of every embedding."""
     updates: int = checked(300, whole(1))
     """How often episodes are played and learned from."""
-    streams: int = checked(2, whole(1))
-    """Problems per update."""
+    problems: int = checked(2, whole(1))
+    """Streams per update, or single problems."""
     rollouts: int = checked(8, whole(2))
     """Episodes of each, alike in all that is not decided; their mean is the baseline."""
     reward: str = checked("jct", one_of("jct", "makespan"))
@@ -44,4 +44,4 @@ class PickConfig:
     @property
     def batch(self) -> int:
         """Episodes per update."""
-        return self.streams * self.rollouts
+        return self.problems * self.rollouts

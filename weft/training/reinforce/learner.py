@@ -86,7 +86,7 @@ class PickLearner:
         """One update: play, weigh, follow the gradient, report."""
         with one_thread():
             rng = np.random.default_rng([self.seed, self.update])
-            chosen = [self.problems[k] for k in rng.integers(len(self.problems), size=self.config.streams)]
+            chosen = [self.problems[k] for k in rng.integers(len(self.problems), size=self.config.problems)]
             keys = rng.integers(2**52, size=len(chosen)).tolist()
             policy = PickPolicy(self.net.weights(), self.net.architecture)
             played = play(policy, chosen, self.config.rollouts, keys, rng)
@@ -113,17 +113,17 @@ class PickLearner:
 
     def _improve(self, problems: Sequence[Problem], played: Played) -> dict[str, Metric]:
         config = self.config
-        at, chosen = self._moments(played)
+        at, chosen = self.moments(played)
         gain = torch.from_numpy(self._weights(problems, played)).float()
         before = torch.from_numpy(np.concatenate([step.log_prob for step in played.steps])).float()
         features = np.concatenate([node_features(problem) for problem in problems])
         rows = torch.from_numpy(np.ascontiguousarray(features[:, self._style.node]))
-        levels, place = levels_of(problems), torch.from_numpy(_places(problems, config.rollouts))
+        levels, place = levels_of(problems), torch.from_numpy(repeated_places(problems, config.rollouts))
         left = 1.0 - self.update / self.num_updates
         rate = config.learning_rate * (left if config.decay == "linear" else 1.0)
         for _ in range(config.passes):
             nodes, pooled = (part[place] for part in self.net.embed(rows, levels))
-            log_probs = _log_softmax(self.net(nodes, pooled, at), at.task_at, len(at.world))
+            log_probs = log_softmax(self.net(nodes, pooled, at), at.task_at, len(at.world))
             ratio = (log_probs[chosen] - before).exp()
             clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
             entropy = -(log_probs.exp() * log_probs).sum() / len(gain)
@@ -142,7 +142,7 @@ class PickLearner:
             "learning_rate": rate,
         }
 
-    def _moments(self, played: Played) -> tuple[Moments, Tensor]:
+    def moments(self, played: Played) -> tuple[Moments, Tensor]:
         """All decisions as the net takes them, and the row of what was picked in each."""
         steps, style = played.steps, self._style
         tasks = np.cumsum([0, *(len(step.task) for step in steps)])
@@ -199,14 +199,14 @@ def _order(picked: np.ndarray, job_task_ptr: np.ndarray) -> np.ndarray:
     return np.lexsort((turn, job))
 
 
-def _places(problems: Sequence[Problem], rollouts: int) -> np.ndarray:
+def repeated_places(problems: Sequence[Problem], rollouts: int) -> np.ndarray:
     """For every task of the repeated problems, the same task of the problems."""
     first = np.cumsum([0, *(problem.num_tasks for problem in problems)])
     parts = [np.arange(a, b) for a, b in pairwise(first) for _ in range(rollouts)]
     return np.concatenate(parts)
 
 
-def _log_softmax(scores: Tensor, segment: Tensor, count: int) -> Tensor:
+def log_softmax(scores: Tensor, segment: Tensor, count: int) -> Tensor:
     """Logarithms of the probabilities within each segment."""
     most = scores.detach().new_full((count,), -torch.inf).scatter_reduce(0, segment, scores.detach(), "amax")
     shifted = scores - most[segment]
