@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -31,6 +31,8 @@ CRITICS = ("separate", "shared", "none")
 MAX_BYTES = 64_000_000
 MAX_WIDTH = 65_536
 
+Net = GraphArchitecture | CandidateArchitecture | PickArchitecture
+"""Shapes that a card names in ``net``."""
 Floats32 = npt.NDArray[np.float32]
 Weights = dict[str, Floats32]
 
@@ -123,7 +125,7 @@ class Card:
 
     name: str
     algorithm: str
-    architecture: Architecture | GraphArchitecture | CandidateArchitecture | PickArchitecture | EncoderShape
+    architecture: Architecture | Net | EncoderShape
     feature_version: str = ""
     """Which layout of the observation the policy was trained on, e.g. ``queue/1``; empty: not recorded."""
     features: tuple[str, ...] = ()
@@ -294,16 +296,10 @@ def _card(document: Mapping[str, object]) -> Card:
     )
 
 
-def _architecture(
-    value: object,
-) -> Architecture | GraphArchitecture | CandidateArchitecture | PickArchitecture | EncoderShape:
+def _architecture(value: object) -> Architecture | Net | EncoderShape:
     known = _mapping(value, "architecture")
-    if known.get("net") == "candidates":
-        return _candidate_architecture(known)
-    if known.get("net") == "picks":
-        return _pick_architecture(known)
     if "net" in known:
-        return _graph_architecture(known)
+        return _net(known)
     if known.get("kind") == encoder_shape.KIND:
         try:
             return EncoderShape.read(known)
@@ -326,29 +322,19 @@ def _architecture(
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 
 
-def _graph_architecture(known: Mapping[str, object]) -> GraphArchitecture:
-    names = ("world", "kind", "device", "pair", "hidden", "rounds")
+_NETS: dict[object, tuple[Callable[..., Net], tuple[str, ...], tuple[str, ...]]] = {
+    "graph": (GraphArchitecture, ("world", "kind", "device", "pair", "hidden", "rounds"), ("net",)),
+    "candidates": (CandidateArchitecture, ("world", "column", "hidden"), ("net",)),
+    "picks": (PickArchitecture, ("node", "job", "pick", "world", "hidden"), ("style", "net")),
+}
+"""Nets by the name in their cards: what they are, their sizes, their words."""
+
+
+def _net(known: Mapping[str, object]) -> Net:
+    made, sizes, words = _NETS.get(known["net"], _NETS["graph"])
     try:
-        sizes = {name: _whole(known, name) for name in names}
-        return GraphArchitecture(**sizes, net=_text(known, "net"))
-    except InputError as error:
-        raise InputError(error.message, field=f"architecture.{error.field}") from None
-
-
-def _candidate_architecture(known: Mapping[str, object]) -> CandidateArchitecture:
-    try:
-        world, column, hidden = (_whole(known, name) for name in ("world", "column", "hidden"))
-        return CandidateArchitecture(world, column, hidden)
-    except InputError as error:
-        raise InputError(error.message, field=f"architecture.{error.field}") from None
-
-
-def _pick_architecture(known: Mapping[str, object]) -> PickArchitecture:
-    try:
-        node, job, pick, world, hidden = (
-            _whole(known, name) for name in ("node", "job", "pick", "world", "hidden")
-        )
-        return PickArchitecture(node, job, pick, world, hidden, _text(known, "style"))
+        numbers = {name: _whole(known, name) for name in sizes}
+        return made(**numbers, **{name: _text(known, name) for name in words})
     except InputError as error:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 
