@@ -19,22 +19,11 @@ from weft.testing import blindness as tasks
 
 PLANS = ("plan:heft", "plan:peft", "plan:deft", "plan:min-min")
 """Planners as dispatchers: they plan around others, with copies, or each job alone."""
-POLICIES = tuple(
-    {
-        entry.queues: name
-        for name, entry in catalog.POLICIES.items()
-        if isinstance(entry, catalog.Views) and entry.queues
-    }.values()
-)
+_VIEWS = {name: entry for name, entry in catalog.POLICIES.items() if isinstance(entry, catalog.Views)}
+POLICIES = tuple({entry.queues: name for name, entry in _VIEWS.items() if entry.queues}.values())
 """Policies that ship for queues, each by one of its names."""
-TASK_POLICIES = tuple(
-    {
-        entry.tasks: name
-        for name, entry in catalog.POLICIES.items()
-        if isinstance(entry, catalog.Views) and entry.tasks
-    }.values()
-)
-"""The same for single tasks."""
+TASK_POLICIES = tuple({entry.tasks: name for name, entry in _VIEWS.items() if entry.tasks}.values())
+"""The same of single tasks."""
 
 Compare = Callable[[int], Compared]
 """One stream by its number."""

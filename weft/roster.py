@@ -73,6 +73,7 @@ PLANNERS: dict[str, Entry] = {
 
 _DISPATCH = "weft.schedulers.dispatchers.queues"
 _TASKS = "weft.schedulers.dispatchers.tasks"
+_PEERS = "weft.schedulers.dispatchers.peers"
 DISPATCHERS: dict[str, Views] = {
     "fifo": Views("oldest job first; fair, and hard to beat when little is heavy", f"{_DISPATCH}:fifo", f"{_TASKS}:fifo"),
     "mru": Views("stays with the kind served last; few changes of kind", f"{_DISPATCH}:mru"),
@@ -96,6 +97,9 @@ DISPATCHERS: dict[str, Views] = {
     "heft-estimated": Views("heft-expected with branch probabilities as observed so far", f"{_DISPATCH}:heft_estimated"),
     "heft": Views("one global upward rank, to the earliest finish on any device; a single job under noise", tasks=f"{_TASKS}:heft"),
     "heft-job": Views("plans each arriving job with HEFT around what is committed", tasks="weft.schedulers.dispatchers.replanning:heft_job"),
+    "fifo-deft": Views("oldest job first, to the earliest finish on any device, with copies; a baseline of learned ones", tasks=f"{_PEERS}:fifo_deft"),
+    "deft": Views("oldest job, then upward rank, to the earliest finish on any device, with copies; slow links", tasks=f"{_PEERS}:deft"),
+    "dask-like": Views("the rule of Dask's scheduler: where the data is, unless that device is busy; equal devices", tasks=f"{_PEERS}:dask_like"),
     "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest hand-made rule", tasks=f"{_TASKS}:priced"),
 }
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
@@ -129,6 +133,14 @@ POLICIES: dict[str, Entry | Views] = {
         tasks="weft/policies/zoo/workflow-es.json",
     ),
     "es": Views("the same, by its short name", tasks="weft/policies/zoo/workflow-es.json"),
+    "decima-deft": Views(
+        "graph net that picks tasks as Decima does, placed by DEFT with copies",
+        tasks="weft/policies/zoo/decima-deft.json",
+    ),
+    "lachesis": Views(
+        "graph net that picks tasks as Lachesis does, placed by DEFT with copies",
+        tasks="weft/policies/zoo/lachesis.json",
+    ),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
     "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),

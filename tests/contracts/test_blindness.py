@@ -38,6 +38,7 @@ def test_all_names_are_compared():
         expected |= {"tasks", "session"} if entry.tasks else set()
         assert views[name] == expected
     assert {"ppo", "conditional-graph", "es"} <= views.keys()
+    assert views["decima-deft"] == views["lachesis"] == {"tasks", "session"}
 
 
 # -- peeks are seen --------------------------------------------------------------------------------------

@@ -111,8 +111,8 @@ def test_files_are_dispatched_where_asked_for_in_words(files: list[str]):
 
 
 def test_planner_among_dispatchers_is_told_how_to_take_part(files: list[str]):
-    with pytest.raises(InputError, match=r"deft is a planner.*plan:deft plans jobs as they arrive"):
-        evaluate(files[:1], ["deft", "priced"], cluster=CLUSTER)
+    with pytest.raises(InputError, match=r"cpop is a planner.*plan:cpop plans jobs as they arrive"):
+        evaluate(files[:1], ["cpop", "priced"], cluster=CLUSTER)
 
 
 def test_files_of_a_stream_share_a_cluster(tmp_path: Path, files: list[str]):

@@ -42,11 +42,13 @@ def make(seed: int, links: str, shape: str, is_plain: bool, is_conditional: bool
     return problem.replaced(jobs=tuple(jobs), noise=0.3)
 
 
-RULES = ("fifo", "shortest-first", "edf", "random", "eft", "srw", "heft", "priced")
+RULES = (
+    "fifo", "shortest-first", "edf", "random", "eft", "srw", "heft", "priced", "fifo-deft", "deft", "dask-like",
+)  # fmt: skip
 PLANS = ("plan:heft", "plan:peft", "heft-job")
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     SEEDS,
     st.sampled_from(LINKS),

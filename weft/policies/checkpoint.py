@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -22,8 +22,8 @@ from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.graph.architecture import GraphArchitecture
 from weft.policies.oneshot import encoder_shape
 from weft.policies.oneshot.encoder_shape import EncoderShape
+from weft.policies.picks.architecture import PickArchitecture
 from weft.policies.tensors import Array, decode_tensors, encode_tensors, read_bytes, sha256, write_atomic
-from weft.policies.weights import architecture as weights_architecture
 from weft.policies.weights.architecture import WeightsArchitecture
 
 SCHEMA = "weft.policy/1"
@@ -32,6 +32,8 @@ CRITICS = ("separate", "shared", "none")
 MAX_BYTES = 64_000_000
 MAX_WIDTH = 65_536
 
+Net = GraphArchitecture | CandidateArchitecture | PickArchitecture | WeightsArchitecture
+"""Shapes that a card names in ``net``."""
 Floats32 = npt.NDArray[np.float32]
 Weights = dict[str, Floats32]
 
@@ -118,18 +120,13 @@ class Architecture:
         return shapes
 
 
-AnyArchitecture = (
-    Architecture | GraphArchitecture | CandidateArchitecture | WeightsArchitecture | EncoderShape
-)
-
-
 @dataclass(frozen=True)
 class Card:
     """What a reader must know about weights: where they came from and what they act on."""
 
     name: str
     algorithm: str
-    architecture: AnyArchitecture
+    architecture: Architecture | Net | EncoderShape
     feature_version: str = ""
     """Which layout of the observation the policy was trained on, e.g. ``queue/1``; empty: not recorded."""
     features: tuple[str, ...] = ()
@@ -160,7 +157,7 @@ class Card:
             raise InputError(f"{self.name} plans whole graphs: it is no dispatcher", field="architecture")
         if isinstance(self.architecture, GraphArchitecture):
             raise InputError(f"{self.name} is a graph net, no perceptron", field="architecture")
-        if isinstance(self.architecture, CandidateArchitecture | WeightsArchitecture):
+        if isinstance(self.architecture, CandidateArchitecture | PickArchitecture | WeightsArchitecture):
             raise InputError(
                 f"{self.name} acts on single tasks, not on queues by kind (one repeated job)",
                 field="architecture",
@@ -248,9 +245,8 @@ def card_file(path: str | Path) -> Path:
 def points_at_candidates(path: str | Path) -> bool:
     """Whether the policy, named as for ``load_policy``, acts on single tasks; not if there is none."""
     card = card_file(path)
-    return card.is_file() and isinstance(
-        read_card(card).architecture, CandidateArchitecture | WeightsArchitecture
-    )
+    shapes = CandidateArchitecture | PickArchitecture | WeightsArchitecture
+    return card.is_file() and isinstance(read_card(card).architecture, shapes)
 
 
 def _file_of(name: str | Path) -> Path:
@@ -295,14 +291,10 @@ def _card(document: Mapping[str, object]) -> Card:
     )
 
 
-def _architecture(value: object) -> AnyArchitecture:
+def _architecture(value: object) -> Architecture | Net | EncoderShape:
     known = _mapping(value, "architecture")
-    if known.get("net") == weights_architecture.NET:
-        return _weights_architecture(known)
-    if known.get("net") == "candidates":
-        return _candidate_architecture(known)
     if "net" in known:
-        return _graph_architecture(known)
+        return _net(known)
     if known.get("kind") == encoder_shape.KIND:
         try:
             return EncoderShape.read(known)
@@ -325,26 +317,20 @@ def _architecture(value: object) -> AnyArchitecture:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 
 
-def _graph_architecture(known: Mapping[str, object]) -> GraphArchitecture:
-    names = ("world", "kind", "device", "pair", "hidden", "rounds")
+_NETS: dict[object, tuple[Callable[..., Net], tuple[str, ...], tuple[str, ...]]] = {
+    "graph": (GraphArchitecture, ("world", "kind", "device", "pair", "hidden", "rounds"), ("net",)),
+    "candidates": (CandidateArchitecture, ("world", "column", "hidden"), ("net",)),
+    "weights": (WeightsArchitecture, ("count",), ("net",)),
+    "picks": (PickArchitecture, ("node", "job", "pick", "world", "hidden"), ("style", "net")),
+}
+"""Nets by the name in their cards: what they are, their sizes, their words."""
+
+
+def _net(known: Mapping[str, object]) -> Net:
+    made, sizes, words = _NETS.get(known["net"], _NETS["graph"])
     try:
-        sizes = {name: _whole(known, name) for name in names}
-        return GraphArchitecture(**sizes, net=_text(known, "net"))
-    except InputError as error:
-        raise InputError(error.message, field=f"architecture.{error.field}") from None
-
-
-def _candidate_architecture(known: Mapping[str, object]) -> CandidateArchitecture:
-    try:
-        world, column, hidden = (_whole(known, name) for name in ("world", "column", "hidden"))
-        return CandidateArchitecture(world, column, hidden)
-    except InputError as error:
-        raise InputError(error.message, field=f"architecture.{error.field}") from None
-
-
-def _weights_architecture(known: Mapping[str, object]) -> WeightsArchitecture:
-    try:
-        return WeightsArchitecture(_whole(known, "count"))
+        numbers = {name: _whole(known, name) for name in sizes}
+        return made(**numbers, **{name: _text(known, name) for name in words})
     except InputError as error:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 

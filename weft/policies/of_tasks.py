@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from weft.policies.candidates.dispatcher import load_dispatcher
 from weft.policies.checkpoint import card_file, read_card
+from weft.policies.picks.architecture import PickArchitecture
+from weft.policies.picks.dispatcher import load_picker
 from weft.policies.weights.architecture import WeightsArchitecture
 from weft.policies.weights.dispatcher import load_weights
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 def load_task_policy(name: str) -> RuleDispatcher:
     """The policy of a weights file, of its card or of a run folder, if it acts on single tasks."""
     card = card_file(name)
-    if card.is_file() and isinstance(read_card(card).architecture, WeightsArchitecture):
+    shape = read_card(card).architecture if card.is_file() else None
+    if isinstance(shape, WeightsArchitecture):
         return load_weights(name)
-    return load_dispatcher(name)
+    return load_picker(name) if isinstance(shape, PickArchitecture) else load_dispatcher(name)

@@ -171,14 +171,16 @@ class Decider:
 
 
 class Run:
-    """One problem while it is carried out, decision by decision."""
+    """One problem while it is carried out, decision by decision; ``more_rows``: room for copies."""
 
-    def __init__(self, problem: Problem, realisation: Realisation, outages: Sequence[Outage]) -> None:
+    def __init__(
+        self, problem: Problem, realisation: Realisation, outages: Sequence[Outage], more_rows: int = 0
+    ) -> None:
         self.problem, self.realisation = problem, realisation
         self.moves, self.has_outages = moves_of(outages, problem), len(outages) > 0
         self.w = compile_tasks([problem])
         self.f = facts_of([realisation], self.w)
-        self.s = new_task_state(self.w, extra_rows(self.moves, problem))
+        self.s = new_task_state(self.w, extra_rows(self.moves, problem) + more_rows)
         self.never = np.full(len(self.s.row_task), np.inf)  # (max_rows,) nothing counts as late
 
     def play(self, decider: StateDecider) -> Schedule:

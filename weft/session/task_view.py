@@ -14,7 +14,7 @@ import numpy as np
 from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.graph import Bools
 from weft.model.problem import Job, Problem
-from weft.policies.candidates.dispatcher import CandidateDecider, CandidateDispatcher
+from weft.schedulers.dispatchers.deciding import DecidingDispatcher, GrowingDecider
 from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans
 from weft.schedulers.dispatchers.tasks import Place, RuleDispatcher
 from weft.schedulers.own import Decider, OwnDispatcher, StateDecider
@@ -45,8 +45,8 @@ class TaskView:
     num_fallbacks = 0
 
     def __init__(self, problem: Problem, dispatcher: Dispatches, seed: int, *, has_jobs: bool = True) -> None:
-        is_plan = isinstance(dispatcher, PlanDispatcher)
-        problem = without_copies(problem) if is_plan else problem
+        may_copy = isinstance(dispatcher, PlanDispatcher | DecidingDispatcher)
+        problem = without_copies(problem) if may_copy else problem
         reason = refuse_planner(dispatcher) or dispatcher.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
@@ -61,6 +61,7 @@ class TaskView:
         self._is_outdated = False
         self._num_started = 0
         self._decider: StateDecider | None = None
+        self._growing: GrowingDecider | None = None  # the same, if it has to be told of jobs
         self._lay_out(has_jobs=has_jobs)
         self._fingerprint = fingerprint(self._w)
 
@@ -87,8 +88,8 @@ class TaskView:
         else:
             self._rule = dispatcher.rule([problem], self._s, [self._seed])
             self._prices = LivePrices(problem.slot_counts) if dispatcher.is_priced else None
-        if isinstance(dispatcher, CandidateDispatcher):
-            self._decider = dispatcher.decider(problem, self._rule)
+        if isinstance(dispatcher, DecidingDispatcher):
+            self._decider = self._growing = dispatcher.decider(problem, self._rule)
 
     @property
     def _w(self) -> Tasks:
@@ -196,8 +197,8 @@ class TaskView:
             self._plans.w, self._plans.f, self._plans.s = self._live.w, self._live.f, self._live.s
         if isinstance(self._dispatcher, RuleDispatcher):
             self._rule = self._dispatcher.grown(self._rule, problem, self._s, self._seed, first)
-        if isinstance(self._decider, CandidateDecider):
-            self._decider.grow(self._rule, problem, first.task)
+        if self._growing is not None:
+            self._growing.grow(self._rule, problem, first.task)
 
     def _drop(self, is_over: Bools) -> None:
         """Jobs that are over, and everything the kernel knows of them, go."""
@@ -207,8 +208,8 @@ class TaskView:
         self._row = {item: places[row] for item, row in self._row.items()}
         if len(self._rule.about):
             self._rule.about[: len(kept.tasks)] = self._rule.about[kept.tasks]
-        if isinstance(self._decider, CandidateDecider):
-            self._decider.close_up(kept.tasks)
+        if self._growing is not None:
+            self._growing.close_up(kept.tasks)
         if self._prices is not None:
             self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
         if self._plans is not None:

@@ -17,6 +17,7 @@ from weft.model.validate import validate
 from weft.scenarios import scenario
 from weft.schedulers.dispatchers.tasks import TaskDispatcher, run_one
 from weft.session import Decision, Session
+from weft.session.plan_limits import without_copies
 from weft.sim.queues.environment import setup_of
 from weft.testing.blindness import World, by_session, compare, drawn
 from weft.testing.planners import columns, ensure, told
@@ -113,8 +114,8 @@ def _queues(number: int) -> StreamProblem:
 
 
 def check_tasks(scheduler: Any, world: World, seed: int) -> None:
-    """A session of single tasks does what the simulator does, whenever it learns of graphs."""
-    problem = world.problem
+    """A session of single tasks does what the simulator does without copies, whenever it learns of graphs."""
+    problem = without_copies(world.problem)
     inside = run_one(catalog.task_dispatcher(scheduler), problem, world.happens, seed)
     for given, tells in ((problem, False), (problem.cluster, True)):
         settings = {"seed": seed, "keeps_record": True, "time_unit": problem.time_unit}
@@ -144,8 +145,8 @@ def check_queues(scheduler: Any, case: StreamProblem, seed: int) -> None:
 
 
 def check_same(given: Any, chosen: TaskDispatcher, world: World, seed: int) -> None:
-    """A session does what the simulator does, and is as blind."""
-    inside = run_one(chosen, world.problem, world.happens, seed)
+    """A session does what the simulator does without copies, and is as blind."""
+    inside = run_one(chosen, without_copies(world.problem), world.happens, seed)
     outside = by_session(given)(world, seed)
     same = columns(inside)[:4] == columns(outside)[:4]  # who, where, when
     ensure(same, f"{chosen.name} does one thing in a session, another in the simulator")

@@ -159,6 +159,15 @@ ALGORITHMS: dict[str, Algorithm] = {
         ("settings", "config", "validation"),
         DISPATCHER,
     ),
+    "pick-reinforce": Algorithm(
+        "policy gradient with a graph net that picks the next task, placed by DEFT: any workflows and cluster",
+        "weft.training.reinforce.config:PickConfig",
+        "weft.training.reinforce.recipe:PickRecipe",
+        "weft.training.reinforce.learner:pick_learner",
+        ("scenario", "streams"),
+        ("settings", "config", "validation"),
+        DISPATCHER,
+    ),
     "oneshot": Algorithm(
         "priorities and devices of all tasks in one pass, learned from drawn schedules",
         "weft.training.oneshot.config:SampleConfig",

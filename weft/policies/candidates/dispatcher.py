@@ -16,8 +16,9 @@ from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.candidates.forward import CandidatePolicy
 from weft.policies.checkpoint import Card, load_policy
 from weft.policies.oneshot.encoder_shape import EncoderShape
+from weft.schedulers.dispatchers.deciding import DecidingDispatcher
 from weft.schedulers.dispatchers.outages import Outage
-from weft.schedulers.dispatchers.tasks import RuleDispatcher, with_room
+from weft.schedulers.dispatchers.tasks import with_room
 from weft.schedulers.own import Run
 from weft.sim.tasks.candidates import (
     COLUMNS,
@@ -42,12 +43,11 @@ ENV = 0
 
 
 @dataclass(frozen=True)
-class CandidateDispatcher(RuleDispatcher):
+class CandidateDispatcher(DecidingDispatcher):
     """A policy that starts candidates one by one until it waits; its rule orders them and starts nothing."""
 
     device: int = LATE
     weights: tuple[float, ...] = PRICED
-    look: int = 0
     policy: CandidatePolicy = field(kw_only=True)
     sight: CandidateSight = field(kw_only=True)
 

@@ -1,0 +1,1 @@
+"""Policies that pick the next task of any job; DEFT places it."""

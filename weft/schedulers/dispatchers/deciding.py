@@ -1,0 +1,37 @@
+"""Dispatchers of the task view that decide outside the rules of ``sim/tasks/rules.py``, also in sessions.
+
+What they are made with for one problem is a decider. A session tells it of further jobs and of those that are gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from weft.model.graph import Ints
+from weft.model.problem import Problem
+from weft.schedulers.dispatchers.tasks import RuleDispatcher
+from weft.schedulers.own import StateDecider
+from weft.sim.tasks.rules import VIRTUAL, TaskRule
+
+
+class GrowingDecider(StateDecider, Protocol):
+    """A decider that learns of jobs as they come."""
+
+    def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
+        """Learn of the tasks of a further problem, numbered from ``first``; the rule has grown for them."""
+
+    def close_up(self, tasks: Ints) -> None:
+        """Only these tasks are left, numbered anew in their order."""
+
+
+@dataclass(frozen=True)
+class DecidingDispatcher(RuleDispatcher):
+    """A dispatcher whose rule starts nothing; its decider does."""
+
+    device: int = VIRTUAL
+    look: int = 0
+
+    def decider(self, problem: Problem, rule: TaskRule) -> GrowingDecider:
+        """Who decides for one problem; tasks are copied only where its objective allows it."""
+        raise NotImplementedError

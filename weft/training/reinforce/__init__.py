@@ -1,0 +1,1 @@
+"""Policy gradient for nets that pick the next task."""

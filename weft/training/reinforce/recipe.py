@@ -1,0 +1,108 @@
+"""What a policy that picks tasks is trained on and with. Loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from weft.errors import InputError
+from weft.kinds import QUEUES
+from weft.scenarios import Scenario, scenario
+from weft.scenarios.splits import check_training_seed
+from weft.sim.tasks.candidates import CandidateSight
+from weft.tables import check, checked, read_table, whole
+from weft.training.make_env import task_setup
+from weft.training.ppo.task_recipe import TaskValidation
+from weft.training.reinforce.config import PickConfig
+
+if TYPE_CHECKING:
+    from weft.model.problem import Problem
+    from weft.training.run.folder import Outcome
+    from weft.training.run.metrics import Row
+
+
+@dataclass(frozen=True)
+class PickRecipe:
+    """A :class:`weft.training.algorithms.TrainingRecipe` of a policy that picks tasks."""
+
+    unit: ClassVar[str] = "episodes"
+
+    name: str
+    scenario: str
+    settings: Mapping[str, object]
+    config: PickConfig
+    streams: int = checked(64, whole(1))
+    """Of the training split, from which every update draws some; or single problems where no jobs arrive."""
+    validation: TaskValidation = field(default_factory=TaskValidation)
+    algorithm: str = "pick-reinforce"
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> PickRecipe:
+        if "scenario" not in document:
+            raise InputError("expected the name or file of a scenario", field="scenario")
+        return cls(
+            str(document.get("name", "recipe")),
+            document["scenario"],
+            document["settings"],
+            read_table(PickConfig, document["config"], "config"),
+            document.get("streams", 64),
+            read_table(TaskValidation, document["validation"], "validation"),
+            document["algorithm"],
+        )
+
+    @property
+    def every(self) -> int:
+        return self.validation.every
+
+    @property
+    def chosen(self) -> Scenario:
+        """The scenario, with its settings."""
+        found = scenario(self.scenario, **self.settings)
+        if found.kind is QUEUES:
+            raise InputError(
+                f"{self.scenario} is one repeated job, whose queues algorithm ppo learns", field="scenario"
+            )
+        return found
+
+    def problems(self, split: str, count: int) -> tuple[Problem, ...]:
+        """The first streams of a split."""
+        found = task_setup(self.chosen, split, count, CandidateSight()).problems
+        if any(job.graph.is_conditional for problem in found for job in problem.jobs):
+            raise InputError(
+                f"{self.scenario} has branches: which tasks will run is not known", field="scenario"
+            )
+        return found
+
+    def check(self, seed: int) -> None:
+        check_training_seed(seed)
+        self.problems("train", 1)
+
+    def progress_in_words(self, row: Row) -> str:
+        return f"mean {self.config.reward} {row.get('mean_cost'):.5g}"
+
+    def validation_in_words(self, row: Row) -> str:
+        percent = row.get("envelope_percent")
+        return f"{percent:+.1f} % against the best rule" if isinstance(percent, float) else ""
+
+    def best_in_words(self, outcome: Outcome) -> str:
+        if outcome.best is None:
+            return ""
+        return f"best policy {-outcome.best:+.2f} % against the best rule in validation"
+
+    def next_command(self, run: str) -> str:
+        load = f" --set load={self.settings['load']}" if "load" in self.settings else ""
+        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{load} --seeds 8"
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "scenario": self.scenario,
+            "streams": self.streams,
+            "settings": dict(self.settings),
+            "config": asdict(self.config),
+            "validation": asdict(self.validation),
+        }
