@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
-from weft.policies.candidates.architecture import CandidateArchitecture
+from weft.policies.candidates.architecture import POLICY, CandidateArchitecture
 from weft.policies.graph.architecture import GraphArchitecture
 from weft.policies.oneshot import encoder_shape
 from weft.policies.oneshot.encoder_shape import EncoderShape
@@ -326,7 +326,8 @@ def _graph_architecture(known: Mapping[str, object]) -> GraphArchitecture:
 def _candidate_architecture(known: Mapping[str, object]) -> CandidateArchitecture:
     try:
         world, column, hidden = (_whole(known, name) for name in ("world", "column", "hidden"))
-        return CandidateArchitecture(world, column, hidden)
+        head = _text(known, "head") if "head" in known else POLICY  # the first cards did not say
+        return CandidateArchitecture(world, column, hidden, head=head)
     except InputError as error:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 
