@@ -110,7 +110,7 @@ class CandidateNet(Net):
     def _embed(self, world: Tensor, found: Tensor, place: tuple[Tensor, Tensor]) -> Encoded:
         """Embeddings of rows (M, C) that stand at these places."""
         by_world = linear(world, self.encode_world_weight, self.encode_bias)
-        hidden = (linear(found, self.encode_weight) + by_world[place[0]]).relu()
+        hidden = linear(found, self.encode_weight).add_(by_world[place[0]]).relu_()  # in place: fewer pages
         count = torch.bincount(place[0], minlength=len(world)).clamp_min(1).unsqueeze(1)
         total = torch.zeros(len(world), hidden.shape[1], device=hidden.device)
         mean = total.index_add(0, place[0], hidden) / count
@@ -119,8 +119,8 @@ class CandidateNet(Net):
     def _scores(self, known: Encoded, num_choices: int) -> Tensor:
         """Scores (N, num_choices), 0 where there is no candidate."""
         mixed = linear(known.hidden, self.mix_weight, self.mix_bias)
-        mixed = mixed + linear(known.mean, self.mix_mean_weight)[known.place[0]]
-        scores = linear(mixed.relu(), self.score_out) + linear(known.rows, self.score_direct)
+        mixed = mixed.add_(linear(known.mean, self.mix_mean_weight)[known.place[0]]).relu_()
+        scores = linear(mixed, self.score_out) + linear(known.rows, self.score_direct)
         found = torch.zeros(len(known.world), num_choices, device=scores.device)
         return found.index_put(known.place, scores.squeeze(-1))
 
