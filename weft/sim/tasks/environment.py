@@ -178,7 +178,6 @@ class TaskEnv:
     narrow = None
     feature_version = FEATURE_VERSION
     num_world, num_columns = len(WORLD), len(COLUMNS)
-    base_column: int | None = None
 
     def __init__(self, setup: TaskSetup, num_envs: int, seed: int = 0, *, shared: bool = False) -> None:
         self.setup, self.num_envs = setup, num_envs
