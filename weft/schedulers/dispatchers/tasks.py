@@ -33,10 +33,8 @@ from weft.sim.tasks.rules import (
     play_until,
     run_tasks,
 )
+from weft.sim.tasks.state import LOOK as LOOK
 from weft.sim.tasks.state import TaskState
-
-LOOK = 4
-"""Ready tasks per device that rules with virtual queues look at."""
 
 
 class TaskDispatcher(Protocol):
