@@ -47,6 +47,8 @@ class DQNConfig:
     """Discount per decision, or per ``time_unit``."""
     time_unit: float | None = checked(None, POSITIVE.or_none())
     """Discount by elapsed time: gamma ** (elapsed / time_unit); None discounts by decisions."""
+    reward_scale: float = checked(1.0, POSITIVE)
+    """What rewards are multiplied by before they are learned from: differences between choices must be large against a step of Adam."""
     return_steps: int = checked(3, whole(1))
     """Decisions whose rewards are counted before the rest is estimated."""
     target_every: int = checked(500, whole(1))

@@ -132,7 +132,8 @@ class DQN:
         chosen = self._exploration.choose(env, choice[begin + best], self.collected)
         row = _rows_of(seen, choice, chosen)
         reward, done = env.step(np.ascontiguousarray(chosen[:, None]))
-        self.replay.add(seen, row, reward, np.where(done, np.float32(0.0), self._discount()))
+        scaled = reward * np.float32(self.config.reward_scale)
+        self.replay.add(seen, row, scaled, np.where(done, np.float32(0.0), self._discount()))
         self._episodes.add(reward, done)
         self.collected += env.num_envs
         if self.collected > self.config.warmup:
