@@ -37,7 +37,9 @@ def moments(count: int, seed: int, num_choices: int = SHAPE.num_choices) -> list
         rows = rng.normal(size=(sizes.sum(), 4)).astype(np.float32)
         seen = Packed(world, rows, sizes, rng.random(sizes.sum()) < 0.8)
         discount = rng.choice([0.0, 0.5, 0.9], NUM_ENVS).astype(np.float32)
-        found.append(Moment(seen, rng.integers(0, sizes), rng.normal(size=NUM_ENVS).astype(np.float32), discount))
+        found.append(
+            Moment(seen, rng.integers(0, sizes), rng.normal(size=NUM_ENVS).astype(np.float32), discount)
+        )
     return found
 
 
@@ -50,9 +52,7 @@ def filled(replay: Replay, kept: list[Moment]) -> Replay:
 def parts(packed: Packed) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """World, rows and what is allowed of every state."""
     ends = np.cumsum(packed.sizes)[:-1]
-    return list(
-        zip(packed.world, np.split(packed.rows, ends), np.split(packed.allowed, ends), strict=True)
-    )
+    return list(zip(packed.world, np.split(packed.rows, ends), np.split(packed.allowed, ends), strict=True))
 
 
 def assert_equal_states(found: Packed, wanted: list[tuple[Packed, int]]) -> None:
@@ -130,7 +130,9 @@ def prioritised(errors: np.ndarray, alpha: float) -> Replay:
     shape = replace(SHAPE, num_envs=1, decisions=len(errors) + 1, rows=10 * len(errors), num_steps=1)
     replay = Replay(shape, alpha, 1e-3)
     for k in range(len(errors) + 1):
-        seen = Packed(np.full((1, 2), k, np.float32), np.ones((2, 4), np.float32), np.array([2]), np.ones(2, bool))
+        seen = Packed(
+            np.full((1, 2), k, np.float32), np.ones((2, 4), np.float32), np.array([2]), np.ones(2, bool)
+        )
         replay.add(seen, np.zeros(1, int), np.zeros(1, np.float32), np.ones(1, np.float32))
     replay.set_errors(np.arange(len(errors)), errors.astype(np.float32))
     return replay
@@ -200,7 +202,9 @@ def test_restored_replay_goes_on_as_if_never_stopped(num: int):
             replay.add(*kept[k])
         if one.num_ready:
             ours, theirs = (replay.draw(levels, 0.2, 0.5) for replay in (one, other))
-            for mine, its in zip((*ours[:2], *ours[2], *ours[3:6]), (*theirs[:2], *theirs[2], *theirs[3:6]), strict=True):
+            for mine, its in zip(
+                (*ours[:2], *ours[2], *ours[3:6]), (*theirs[:2], *theirs[2], *theirs[3:6]), strict=True
+            ):
                 assert mine.tobytes() == its.tobytes()
     assert {name: array.tobytes() for name, array in one.state().items()} == {
         name: array.tobytes() for name, array in other.state().items()

@@ -33,12 +33,12 @@ class ToyCandidates:
         self.mask = np.zeros((num_envs, 1, 4), np.bool_)
         self.elapsed = np.ones(num_envs, np.float32)
         self._level = np.zeros(num_envs, np.int64)
-        self._time = np.zeros(num_envs, np.int64)
+        self.time = np.zeros(num_envs, np.int64)
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         self._level[:] = 0
-        self._time[:] = (np.arange(self.num_envs) + seed) % LENGTH
+        self.time[:] = (np.arange(self.num_envs) + seed) % LENGTH
         self._show()
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -46,10 +46,10 @@ class ToyCandidates:
         does = actions[:, 0]
         reward = -0.1 * (does == CHARGE) + np.where(does == FIRE, PAY[self._level], 0.0)
         self._level = np.where(does == FIRE, 0, np.minimum(self._level + (does == CHARGE), 2))
-        self._time += 1
-        self.elapsed[:] = 1.0 + self._time % 3
-        done = self._time == LENGTH
-        self._time[done] = 0
+        self.time += 1
+        self.elapsed[:] = 1.0 + self.time % 3
+        done = self.time == LENGTH
+        self.time[done] = 0
         self._level[done] = 0
         self._show()
         return reward.astype(np.float32), done
@@ -59,11 +59,11 @@ class ToyCandidates:
 
     def snapshot(self) -> dict[str, Array]:
         names = ("observation", "mask", "elapsed")
-        own = {"level": self._level.copy(), "time": self._time.copy()}
+        own = {"level": self._level.copy(), "time": self.time.copy()}
         return own | {name: getattr(self, name).copy() for name in names}
 
     def restore(self, snapshot: Mapping[str, Array]) -> None:
-        self._level[:], self._time[:] = snapshot["level"], snapshot["time"]
+        self._level[:], self.time[:] = snapshot["level"], snapshot["time"]
         for name in ("observation", "mask", "elapsed"):
             getattr(self, name)[:] = snapshot[name]
 

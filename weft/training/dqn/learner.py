@@ -112,9 +112,9 @@ class DQN:
         self._sums.zero_()
         with one_thread():
             for _ in range(self.config.num_steps):
-                rewards += self._act()
+                rewards += self.act()
                 while self._owed >= self.config.minibatch and self.replay.num_ready:
-                    self._learn()
+                    self.learn()
         self.update += 1
         seconds = time.perf_counter() - started
         return self._log(rewards / self.config.batch, self.learned - learned, seconds)
@@ -122,7 +122,7 @@ class DQN:
     # Acting
 
     @torch.no_grad()
-    def _act(self) -> float:
+    def act(self) -> float:
         """One step of every environment, kept to learn from; returns the sum of rewards."""
         env = self.env
         seen, choice = pack(env.observation, env.mask, env.num_world)
@@ -149,11 +149,11 @@ class DQN:
 
     # Learning
 
-    def _learn(self) -> None:
+    def learn(self) -> None:
         """One gradient step on a drawn batch, whose errors become its priorities."""
         config = self.config
         batch = self.replay.draw(self._levels.uniform(), config.uniform_share, self.beta)
-        target = self._targets(batch)
+        target = self.targets(batch)
         action, weight = (self._tensor(x) for x in (batch.action, batch.weight))
         worth = self.net.q_values(batch.state).gather(1, action.unsqueeze(1)).squeeze(1)
         loss = (weight * huber_loss(worth, target, reduction="none", delta=config.huber)).mean()
@@ -168,7 +168,7 @@ class DQN:
             self._move_target(config.target_rate)
 
     @torch.no_grad()
-    def _targets(self, batch: Drawn) -> Tensor:
+    def targets(self, batch: Drawn) -> Tensor:
         """What the chosen rows (m,) should be worth: the net picks among what is allowed then, the target net values it."""
         best = self.net.q_values(batch.after).argmax(1, keepdim=True)
         later = self.target.q_values(batch.after).gather(1, best).squeeze(1)
