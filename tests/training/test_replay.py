@@ -211,6 +211,16 @@ def test_restored_replay_goes_on_as_if_never_stopped(num: int):
     }
 
 
+def test_level_is_what_a_constant_value_would_have_to_be():
+    shape = replace(SHAPE, decisions=30)
+    replay = Replay(shape, 0.6, 1e-3)
+    assert replay.level == 0.0
+    filled(replay, moments(25, seed=4))
+    last = moments(25, seed=4)[-10:]
+    reward, discount = (np.array([one[k] for one in last], np.float64) for k in (2, 3))
+    assert reward.mean() + discount.mean() * replay.level == pytest.approx(replay.level)
+
+
 def test_half_precision_rounds_features_alone():
     kept = moments(6, seed=1)
     drawn = filled(Replay(replace(SHAPE, is_half=True), 0.6, 1e-3), kept).draw(np.full(4, 0.5), 0.0, 1.0)

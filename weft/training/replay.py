@@ -115,6 +115,13 @@ class Replay:
         """Share of the room for decisions that is used."""
         return self.num_kept / (self.shape.num_moments * self.shape.num_envs)
 
+    @property
+    def level(self) -> float:
+        """What a state is worth if all are worth the same: rewards over what is lost by discounting; 0 where nothing is lost."""
+        moments = np.arange(self._begin, self._end) % self.shape.num_moments
+        lost = float((1.0 - self._discount[moments].astype(np.float64)).sum())
+        return float(self._reward[moments].sum(dtype=np.float64)) / lost if lost > 0.0 else 0.0
+
     # Keeping
 
     def add(self, seen: Packed, action: Ints, reward: Floats32, discount: Floats32) -> None:

@@ -69,6 +69,7 @@ class DQN:
         self.env, self.config, self.seed = env, config, check_training_seed(seed)
         shape = CandidateArchitecture(env.num_world, env.num_columns, config.hidden[0], head=Q)
         self._card = replace(card or Card("dqn", "candidate-dqn", shape), architecture=shape)
+        self._is_started = start is not None
         where = device_named(device)
         self.net = new_net(shape, seed, env.base_column, config.base_margin, start).to(where)
         self.target = CandidateNet(shape).to(where)
@@ -152,6 +153,8 @@ class DQN:
     def learn(self) -> None:
         """One gradient step on a drawn batch, whose errors become its priorities."""
         config = self.config
+        if self.learned == 0 and not self._is_started:
+            self._set_level()
         batch = self.replay.draw(self._levels.uniform(), config.uniform_share, self.beta)
         target = self.targets(batch)
         action, weight = (self._tensor(x) for x in (batch.action, batch.weight))
@@ -166,6 +169,12 @@ class DQN:
         self._owed -= config.minibatch
         if self.learned % config.target_every == 0:
             self._move_target(config.target_rate)
+
+    @torch.no_grad()
+    def _set_level(self) -> None:
+        """Begin with values of about the right size: learning that first would spoil what scores say at the start."""
+        for net in (self.net, self.target):
+            net.value_out_bias.fill_(self.replay.level)
 
     @torch.no_grad()
     def targets(self, batch: Drawn) -> Tensor:
