@@ -123,17 +123,34 @@ def test_targets_are_those_computed_by_hand():
     assert charges.tolist() == [float(choice == 0) for choice in choices]
 
 
-def test_target_net_follows_as_configured():
-    config = replace(TOY, samples=800, target_every=1, target_rate=0.25, warmup=0)
-    learner = DQN(ToyCandidates(8), config, seed=1)
-    before = learner.target.weights()
-    while learner.learned == 0:
+def learning(**changes: object) -> DQN:
+    """A learner about to take its first gradient step."""
+    learner = DQN(ToyCandidates(8), replace(TOY, samples=800, **changes), seed=1)
+    while learner.replay.num_ready == 0:
         learner.act()
-        if learner.replay.num_ready:
-            learner.learn()
+    return learner
+
+
+def test_target_net_follows_as_configured():
+    learner = learning(target_every=2, target_rate=0.25)
+    learner.learn()
+    before = learner.target.weights()
+    learner.learn()
     after = learner.net.weights()
     for name, tensor in learner.target.weights().items():
         np.testing.assert_allclose(tensor, 0.75 * before[name] + 0.25 * after[name], atol=1e-6)
+
+
+def test_values_begin_at_the_level_of_the_warm_up():
+    learner = learning(target_every=10)
+    learner.learn()
+    assert learner.target.weights()["value_out_bias"] == pytest.approx(learner.replay.level, rel=1e-6)
+    assert learner.net.weights()["value_out_bias"] == pytest.approx(learner.replay.level, abs=0.01)
+    other = DQN(ToyCandidates(8), learner.config, seed=1, start=learner.target.weights())
+    while other.replay.num_ready == 0:
+        other.act()
+    other.learn()
+    assert other.target.weights()["value_out_bias"] == learner.target.weights()["value_out_bias"]
 
 
 # Exploration
