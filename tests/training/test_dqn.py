@@ -29,7 +29,7 @@ from weft.training.dqn.learner import DQN
 from weft.training.recipes import read_recipe
 
 TOY = DQNConfig(
-    samples=8_000,
+    samples=6_000,
     num_envs=8,
     num_steps=50,
     warmup=400,

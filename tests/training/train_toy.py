@@ -29,7 +29,7 @@ CONFIGS = {
         imitation_updates=4,
     ),
     "dqn": DQNConfig(
-        samples=11_520,
+        samples=5_760,
         num_envs=8,
         num_steps=24,
         warmup=300,
