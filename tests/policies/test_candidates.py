@@ -21,7 +21,8 @@ from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.candidates.dispatcher import CandidateDispatcher, load_dispatcher
 from weft.policies.candidates.forward import CandidatePolicy
 from weft.policies.candidates.net import CandidateNet
-from weft.policies.checkpoint import Card, save_policy
+from weft.policies.candidates.packed import pack
+from weft.policies.checkpoint import Card, read_card, save_policy
 from weft.policies.learned import load_learned
 from weft.scenarios import scenario
 from weft.schedulers.dispatchers.tasks import run_one
@@ -148,3 +149,76 @@ def test_policy_of_another_feature_version_is_refused(saved: str, net: Candidate
 def test_architecture_refuses_no_width():
     with pytest.raises(InputError, match="hidden: expected a whole number from 1 to 1024, got 0"):
         dataclasses.replace(SHAPE, hidden=0)
+
+
+# Nets that learned what choices are worth
+
+WORTH = dataclasses.replace(SHAPE, head="q")
+
+
+@pytest.fixture(scope="module")
+def q_net(net: CandidateNet) -> CandidateNet:
+    made = CandidateNet(WORTH)
+    made.load_weights(net.weights())
+    return made
+
+
+@pytest.mark.parametrize("waits", [True, False])  # a wait that is listed but masked counts in no mean
+def test_numpy_and_torch_value_choices_the_same(q_net: CandidateNet, problem: Problem, waits: bool):
+    env = TaskEnv(TaskSetup((problem,), SIGHT, waits=waits), 3)
+    policy = CandidatePolicy(q_net.weights(), WORTH)
+    for _ in range(20):
+        seen, choice = pack(env.observation, env.mask, env.num_world)
+        packed = q_net.q_values(seen).detach().numpy()
+        dense = np.full(env.mask.shape, -np.inf, np.float32)
+        dense[seen.owner, 0, choice] = packed[seen.owner, seen.place]
+        found = policy.q_values(env.observation, env.mask)
+        np.testing.assert_allclose(found, dense, atol=1e-5)
+        chosen = policy.decide_batch(env.observation, env.mask)
+        assert chosen.tolist() == dense.argmax(axis=2).tolist() == found.argmax(axis=2).tolist()
+        env.step(policy.decide_batch(env.observation, env.mask, np.random.default_rng(0)))
+
+
+def test_values_of_choices_lie_around_the_value_of_the_state(q_net: CandidateNet, problem: Problem):
+    env = environment(problem)
+    policy = CandidatePolicy(q_net.weights(), WORTH)
+    worth = policy.q_values(env.observation, env.mask)
+    _, value = q_net(torch.from_numpy(env.observation))
+    mean = np.where(env.mask, worth, 0.0).sum(axis=(1, 2)) / env.mask.sum(axis=(1, 2))
+    np.testing.assert_allclose(mean, value.detach().numpy(), atol=1e-5)
+
+
+def test_policy_of_values_takes_the_best_choice_where_probabilities_would_not(
+    q_net: CandidateNet, problem: Problem
+):
+    env = environment(problem)
+    for _ in range(3):
+        env.step(CandidatePolicy(q_net.weights(), WORTH).decide_batch(env.observation, env.mask))
+    weights = q_net.weights()
+    weights["score_out"][:], weights["score_direct"][:] = 0.0, 0.0
+    weights["score_direct"][0, 1] = 1e-3  # waiting is a little better than each start alone
+    can_wait = env.mask[:, 0, -1]
+    assert (can_wait & (env.mask[:, 0].sum(axis=1) > 2)).any()
+    last = env.num_choices - 1
+    q_chosen = CandidatePolicy(weights, WORTH).decide_batch(env.observation, env.mask)[:, 0]
+    assert (q_chosen[can_wait] == last).all()
+    chosen = CandidatePolicy(weights, SHAPE).decide_batch(env.observation, env.mask)[:, 0]
+    assert (chosen[can_wait & (env.mask[:, 0].sum(axis=1) > 2)] != last).all()
+
+
+def test_policy_of_values_keeps_the_contracts(q_net: CandidateNet, problem: Problem):
+    policy = CandidatePolicy(q_net.weights(), WORTH)
+    check_policy(policy, lambda: environment(problem))
+    check_dispatcher(CandidateDispatcher("valued", policy=policy, sight=SIGHT), streams=1)
+
+
+def test_card_says_what_scores_are(tmp_path: Path, q_net: CandidateNet):
+    card = Card("valued", "candidate-dqn", WORTH, FEATURE_VERSION, training={"sight": SIGHT._asdict()})
+    save_policy(tmp_path / "valued.json", q_net.weights(), card)
+    assert load_dispatcher(str(tmp_path / "valued.json")).policy.architecture == WORTH
+    text = (tmp_path / "valued.json").read_text()
+    (tmp_path / "valued.json").write_text(text.replace('"head": "q"', '"head": "both"'))
+    with pytest.raises(InputError, match=r"architecture\.head: expected policy or q, got 'both'"):
+        read_card(tmp_path / "valued.json")
+    (tmp_path / "valued.json").write_text(text.replace(',\n    "head": "q"', ""))
+    assert read_card(tmp_path / "valued.json").architecture == SHAPE  # the first cards did not say

@@ -58,6 +58,22 @@ def test_following_a_rule_costs_about_what_the_rule_costs():
     assert ended.mean() == pytest.approx(wanted, rel=0.05)
 
 
+@pytest.mark.parametrize("sight", [CandidateSight(), CandidateSight(tasks=2, pools=1)], ids=["all", "few"])
+@pytest.mark.parametrize("waits", [True, False])
+def test_choice_of_the_base_rule_is_listed_and_marked(sight: CandidateSight, waits: bool):
+    env = TaskEnv(TaskSetup(streams(3, jobs=6, tasks=15, noise=0.3), sight, waits=waits), 3)
+    rng = np.random.default_rng(0)
+    for step in range(120):
+        rows = env.observation[:, env.num_world :].reshape(3, env.num_choices, -1)[..., env.base_column]
+        assert rows.sum(axis=1).tolist() == [1.0] * 3
+        marked = rows.argmax(axis=1)
+        assert env.mask[np.arange(3), 0, marked].all()
+        if waits:
+            assert marked.tolist() == env.follow(env.known.base)[:, 0].tolist()
+        chance = [[rng.choice(np.flatnonzero(mask[0]))] for mask in env.mask]
+        env.step(np.array(chance) if step % 3 == 0 else marked[:, None])
+
+
 def test_candidates_are_what_can_start_now_with_expected_times():
     builder = GraphBuilder("two")
     builder.task("long", times={"slow": 8.0, "fast": 4.0})

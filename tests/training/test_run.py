@@ -23,7 +23,7 @@ from weft.training.run.folder import Outcome, Progress, Run, Spec, open_run
 
 SHAPE = Architecture(1, 1, 1, (1,), critic="none")
 SPEC = Spec("walk", {"step": 0.5}, seed=3, recipe={"scenario": "line"})
-TIMES = ("seconds", "cpu_seconds")
+TIMES = ("seconds", "cpu_seconds", "decisions_per_second")
 
 
 class Walk:
@@ -365,10 +365,10 @@ def test_spec_refuses_seeds_of_other_splits():
         Spec("walk", {}, seed=2**32)
 
 
-def killed_at_random(folder: Path, num_kills: int, seed: int) -> int:
+def killed_at_random(folder: Path, algorithm: str, num_kills: int, seed: int) -> int:
     """Train in a process, kill it at random moments, then let it finish; how many kills hit home."""
     rng, hits = np.random.default_rng(seed), 0
-    command = [sys.executable, train_toy.__file__, str(folder)]
+    command = [sys.executable, train_toy.__file__, str(folder), algorithm]
     for _ in range(num_kills):
         size = (folder / "metrics.jsonl").stat().st_size if (folder / "metrics.jsonl").exists() else 0
         with subprocess.Popen(command) as process:
@@ -384,22 +384,29 @@ def killed_at_random(folder: Path, num_kills: int, seed: int) -> int:
     return hits
 
 
-@pytest.fixture(scope="module")
-def toy_content(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+@pytest.fixture(scope="module", params=train_toy.CONFIGS)
+def left_alone(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, dict[str, object]]:
+    """An algorithm, and the content of a run of it that was left alone."""
     folder = tmp_path_factory.mktemp("toy") / "run"
-    train_toy.train(folder)
-    return content(folder)
+    train_toy.train(folder, request.param)
+    return request.param, content(folder)
 
 
-def test_training_killed_three_times_ends_byte_equal(tmp_path: Path, toy_content: dict[str, object]):
-    assert killed_at_random(tmp_path / "run", 3, seed=1) == 3
-    assert content(tmp_path / "run") == toy_content
+def test_training_killed_three_times_ends_byte_equal(
+    tmp_path: Path, left_alone: tuple[str, dict[str, object]]
+):
+    assert killed_at_random(tmp_path / "run", left_alone[0], 3, seed=1) == 3
+    assert content(tmp_path / "run") == left_alone[1]
 
 
 @pytest.mark.slow
-def test_training_killed_thirty_times_ends_byte_equal(tmp_path: Path, toy_content: dict[str, object]):
+def test_training_killed_thirty_times_ends_byte_equal(
+    tmp_path: Path, left_alone: tuple[str, dict[str, object]]
+):
     hits = 0
     for i in range(6):
-        hits += killed_at_random(tmp_path / str(i), 5, seed=i)
-        assert content(tmp_path / str(i)) == toy_content
+        hits += killed_at_random(tmp_path / str(i), left_alone[0], 5, seed=i)
+        assert content(tmp_path / str(i)) == left_alone[1]
     assert hits == 30

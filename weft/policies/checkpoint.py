@@ -31,6 +31,7 @@ ACTIVATIONS = ("tanh", "relu")
 CRITICS = ("separate", "shared", "none")
 MAX_BYTES = 64_000_000
 MAX_WIDTH = 65_536
+HEAD = "head"
 
 Net = GraphArchitecture | CandidateArchitecture | PickArchitecture | WeightsArchitecture
 """Shapes that a card names in ``net``."""
@@ -319,18 +320,19 @@ def _architecture(value: object) -> Architecture | Net | EncoderShape:
 
 _NETS: dict[object, tuple[Callable[..., Net], tuple[str, ...], tuple[str, ...]]] = {
     "graph": (GraphArchitecture, ("world", "kind", "device", "pair", "hidden", "rounds"), ("net",)),
-    "candidates": (CandidateArchitecture, ("world", "column", "hidden"), ("net",)),
+    "candidates": (CandidateArchitecture, ("world", "column", "hidden"), ("net", HEAD)),
     "weights": (WeightsArchitecture, ("count",), ("net",)),
     "picks": (PickArchitecture, ("node", "job", "pick", "world", "hidden"), ("style", "net")),
 }
-"""Nets by the name in their cards: what they are, their sizes, their words."""
+"""Nets by the name in their cards: what they are, their sizes, their words; the first cards did not say their head."""
 
 
 def _net(known: Mapping[str, object]) -> Net:
     made, sizes, words = _NETS.get(known["net"], _NETS["graph"])
     try:
         numbers = {name: _whole(known, name) for name in sizes}
-        return made(**numbers, **{name: _text(known, name) for name in words})
+        said = {name: _text(known, name) for name in words if name in known or name != HEAD}
+        return made(**numbers, **said)
     except InputError as error:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 

@@ -48,6 +48,11 @@ _FOREIGN = {
 }
 
 
+def below(prefix: str, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """Those whose names begin so, without that beginning."""
+    return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+
+
 def encode_tensors(tensors: Mapping[str, Array]) -> bytes:
     """The bytes of a safetensors file; the same tensors give the same bytes in any order."""
     arrays = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in tensors.items()}

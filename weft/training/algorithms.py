@@ -168,6 +168,15 @@ ALGORITHMS: dict[str, Algorithm] = {
         ("settings", "config", "validation"),
         DISPATCHER,
     ),
+    "candidate-dqn": Algorithm(
+        "DQN that values the tasks and devices that could start: any workflows and cluster",
+        "weft.training.dqn.config:DQNConfig",
+        "weft.training.ppo.task_recipe:TaskRecipe",
+        "weft.training.dqn.run:candidate_learner",
+        ("scenario", "streams"),
+        ("settings", "candidates", "config", "validation"),
+        DISPATCHER,
+    ),
     "oneshot": Algorithm(
         "priorities and devices of all tasks in one pass, learned from drawn schedules",
         "weft.training.oneshot.config:SampleConfig",

@@ -74,6 +74,10 @@ class CandidateEnv(BatchEnv, Protocol):
     feature_version: str
     """Of names and meaning of the features."""
 
+    @property
+    def base_column(self) -> int | None:
+        """Of the C features that which is 1 for the choice of a hand-made rule, one in every state; None: none is."""
+
 
 E = TypeVar("E", bound=BatchEnv)
 Rule = Callable[[E], Ints]

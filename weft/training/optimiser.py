@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 from weft.policies.tensors import Array
 
 
@@ -68,3 +69,11 @@ def device_named(name: str) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise InputError("this torch finds no CUDA device: use cpu", field="device")
     return torch.device(name)
+
+
+def finite(figures: Tensor, update: int) -> list[float]:
+    """The figures as numbers, if training has not blown up."""
+    numbers: list[float] = figures.tolist()
+    if not all(map(math.isfinite, numbers)):
+        raise WeftError(f"training diverged in update {update + 1}: lower learning_rate or set gradient_clip")
+    return numbers

@@ -8,6 +8,8 @@ from typing import Any
 from weft.errors import InputError
 
 MAX_WIDTH = 1024
+POLICY, Q = HEADS = ("policy", "q")
+"""What scores are: logits of probabilities, or by how much choices are worth more than one another."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class CandidateArchitecture:
     hidden: int = 48
     """Width of every embedding."""
     net: str = "candidates"
+    head: str = POLICY
+    """``policy`` or ``q``; of the latter, a choice is worth the value plus its score less the mean of all allowed."""
 
     def __post_init__(self) -> None:
         for name, size in (("world", self.world), ("column", self.column), ("hidden", self.hidden)):
@@ -28,6 +32,8 @@ class CandidateArchitecture:
                 raise InputError(f"expected a whole number from 1 to {MAX_WIDTH}, got {size!r}", field=name)
         if self.net != "candidates":
             raise InputError(f"expected 'candidates', got {self.net!r}", field="net")
+        if self.head not in HEADS:
+            raise InputError(f"expected {' or '.join(HEADS)}, got {self.head!r:.60}", field="head")
 
     @property
     def num_features(self) -> int:

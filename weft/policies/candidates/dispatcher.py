@@ -27,6 +27,7 @@ from weft.sim.tasks.candidates import (
     CandidateSight,
     Known,
     Listed,
+    base_of,
     check_sight,
     known_of,
     list_candidates,
@@ -92,7 +93,7 @@ class CandidateDecider:
         room, last = len(rule.about), first + problem.num_tasks
         least, rank = (with_room(column, room) for column in (self._known.least, self._known.rank))
         least[first:last], rank[first:last] = problem.best_run_times, rank_of(problem)
-        self._known = Known(rule, least, rank)
+        self._known = Known(rule, base_of(rule), least, rank)
 
     def close_up(self, tasks: Ints) -> None:
         """Only these tasks are left, numbered anew in their order."""

@@ -2,22 +2,33 @@
 
 The last choice waits. Where nothing is drawn, the policy waits if that is more likely than all starts
 together, and else takes the likeliest start: many starts that are equally good share their probability, and
-the wait would win against each of them alone.
+the wait would win against each of them alone. A net that learned what choices are worth takes the best one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from weft.policies.candidates.architecture import CandidateArchitecture
+from weft.policies.candidates.architecture import CandidateArchitecture, Q
 from weft.policies.checkpoint import Card, Floats32, check_weights
 from weft.policies.mlp.forward import Bools, Ints, Narrow, gumbel, relu
 from weft.policies.products import product
 from weft.policies.tensors import Array
 
 _NEVER = np.float32(-np.inf)
+
+
+class _Encoded(NamedTuple):
+    """M candidates of B observations."""
+
+    place: tuple[Ints, Ints]  # (M,) observation and number of every candidate
+    rows: Floats32  # (M, C)
+    hidden: Floats32  # (M, h)
+    mean: Floats32  # (B, h)
+    world: Floats32  # (B, W)
 
 
 class CandidatePolicy:
@@ -48,6 +59,8 @@ class CandidatePolicy:
         scores = np.where(mask, self.logits(observation), _NEVER)
         if rng is not None:
             return (scores + gumbel(rng, mask.shape)).argmax(axis=2)
+        if self.architecture.head == Q:
+            return scores.argmax(axis=2)
         starts, wait = scores[..., :-1], scores[..., -1]
         best = starts.argmax(axis=2)
         most = starts.max(axis=2)
@@ -56,7 +69,20 @@ class CandidatePolicy:
         return np.where((most == _NEVER) | (wait > total), mask.shape[2] - 1, best)
 
     def logits(self, observation: Floats32) -> Floats32:
-        """Logits (B, 1, K) before the mask, 0 where there is no candidate."""
+        """Scores (B, 1, K) before the mask, 0 where there is no candidate: logits of a policy."""
+        return self._scores(self._encode(observation), self._num_choices(observation))
+
+    def q_values(self, observation: Floats32, mask: Bools) -> Floats32:
+        """What choices (B, 1, K) are worth to a net that learned that; minus infinity where the mask forbids them."""
+        known, w, t = self._encode(observation), self._weights, self._turned
+        scores = self._scores(known, self._num_choices(observation))
+        mean = (scores * mask).sum(axis=2, keepdims=True) / np.maximum(mask.sum(axis=2, keepdims=True), 1)
+        hidden = product(known.world, t["value_world_weight"]) + w["value_bias"]
+        hidden += product(known.mean, t["value_mean_weight"])
+        value = product(relu(hidden, hidden), t["value_out"]) + w["value_out_bias"]
+        return np.where(mask, value[:, None] + scores - mean.astype(np.float32), _NEVER)
+
+    def _encode(self, observation: Floats32) -> _Encoded:
         w, t = self._weights, self._turned
         world, rows = self.architecture.parts(observation)
         place = np.nonzero(rows[..., :2].max(axis=-1) > 0)
@@ -67,9 +93,16 @@ class CandidatePolicy:
         np.add.at(total, place[0], hidden)
         count = np.bincount(place[0], minlength=len(world))
         mean = total / np.maximum(count, 1).astype(np.float32)[:, None]
-        mixed = product(hidden, t["mix_weight"]) + w["mix_bias"]
-        mixed += product(mean, t["mix_mean_weight"])[place[0]]
-        scores = product(relu(mixed, mixed), t["score_out"]) + product(found, t["score_direct"])
-        logits = np.zeros(rows.shape[:2], np.float32)
-        logits[place] = scores[:, 0]
-        return logits[:, None]
+        return _Encoded((place[0], place[1]), found, hidden, mean, world)
+
+    def _scores(self, known: _Encoded, num_choices: int) -> Floats32:
+        w, t, place = self._weights, self._turned, known.place
+        mixed = product(known.hidden, t["mix_weight"]) + w["mix_bias"]
+        mixed += product(known.mean, t["mix_mean_weight"])[place[0]]
+        scores = product(relu(mixed, mixed), t["score_out"]) + product(known.rows, t["score_direct"])
+        found = np.zeros((len(known.world), num_choices), np.float32)
+        found[place] = scores[:, 0]
+        return found[:, None]
+
+    def _num_choices(self, observation: Floats32) -> int:
+        return (observation.shape[1] - self.architecture.world) // self.architecture.column

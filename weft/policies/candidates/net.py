@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from weft.policies.candidates.architecture import CandidateArchitecture
+from weft.policies.candidates.packed import Packed
 from weft.policies.mlp.net import Choose
 from weft.policies.net_tensors import Net
 
@@ -69,12 +70,26 @@ class CandidateNet(Net):
         """Logits (N, 1, K), 0 where there is no candidate, and values (N,)."""
         known = self._encode(observation)
         num_choices = (observation.shape[1] - self.architecture.world) // self.architecture.column
-        mixed = linear(known.hidden, self.mix_weight, self.mix_bias)
-        mixed = mixed + linear(known.mean, self.mix_mean_weight)[known.place[0]]
-        scores = linear(mixed.relu(), self.score_out) + linear(known.rows, self.score_direct)
-        logits = torch.zeros(len(observation), num_choices, device=observation.device)
-        logits = logits.index_put(known.place, scores.squeeze(-1))
-        return logits.unsqueeze(1), self._value(known)
+        return self._scores(known, num_choices).unsqueeze(1), self._value(known)
+
+    def q_values(self, seen: Packed) -> Tensor:
+        """What the rows (N, width) of observations are worth, minus infinity where they are not allowed.
+
+        Dueling (Wang et al., 2016): the value, plus a row's score, less the mean score of all allowed rows.
+        """
+        device = self.score_out.device
+        world, rows, owner, place, allowed = (
+            torch.from_numpy(x).to(device)
+            for x in (seen.world, seen.rows, seen.owner, seen.place, seen.allowed)
+        )
+        width = int(seen.sizes.max())
+        known = self._embed(world, rows, (owner, place))
+        scores = self._scores(known, width)
+        mask = torch.zeros(len(world), width, dtype=torch.bool, device=device)
+        mask[owner, place] = allowed
+        mean = (scores * mask).sum(1) / mask.sum(1).clamp_min(1)
+        worth = scores + (self._value(known) - mean).unsqueeze(1)
+        return worth.masked_fill(~mask, -torch.inf)
 
     def values(self, observation: Tensor) -> Tensor:
         """Value estimates (N,)."""
@@ -89,14 +104,25 @@ class CandidateNet(Net):
 
     def _encode(self, observation: Tensor) -> Encoded:
         world, rows = self.architecture.parts(observation)
-        place = torch.nonzero(rows[..., :2].amax(-1) > 0, as_tuple=True)
-        found = rows[place]
+        owner, place = torch.nonzero(rows[..., :2].amax(-1) > 0, as_tuple=True)
+        return self._embed(world, rows[owner, place], (owner, place))
+
+    def _embed(self, world: Tensor, found: Tensor, place: tuple[Tensor, Tensor]) -> Encoded:
+        """Embeddings of rows (M, C) that stand at these places."""
         by_world = linear(world, self.encode_world_weight, self.encode_bias)
-        hidden = (linear(found, self.encode_weight) + by_world[place[0]]).relu()
+        hidden = linear(found, self.encode_weight).add_(by_world[place[0]]).relu_()  # in place: fewer pages
         count = torch.bincount(place[0], minlength=len(world)).clamp_min(1).unsqueeze(1)
         total = torch.zeros(len(world), hidden.shape[1], device=hidden.device)
         mean = total.index_add(0, place[0], hidden) / count
-        return Encoded((place[0], place[1]), found, hidden, mean, world)
+        return Encoded(place, found, hidden, mean, world)
+
+    def _scores(self, known: Encoded, num_choices: int) -> Tensor:
+        """Scores (N, num_choices), 0 where there is no candidate."""
+        mixed = linear(known.hidden, self.mix_weight, self.mix_bias)
+        mixed = mixed.add_(linear(known.mean, self.mix_mean_weight)[known.place[0]]).relu_()
+        scores = linear(mixed, self.score_out) + linear(known.rows, self.score_direct)
+        found = torch.zeros(len(known.world), num_choices, device=scores.device)
+        return found.index_put(known.place, scores.squeeze(-1))
 
     def _value(self, known: Encoded) -> Tensor:
         hidden = linear(known.world, self.value_world_weight, self.value_bias)

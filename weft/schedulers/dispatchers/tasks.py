@@ -32,11 +32,9 @@ from weft.sim.tasks.rules import (
     play_until,
     run_tasks,
 )
+from weft.sim.tasks.state import LOOK as LOOK
 from weft.sim.tasks.state import TaskState
 from weft.sim.tasks.weights import PRICED, SRW, about, about_all
-
-LOOK = 4
-"""Ready tasks per device that rules with virtual queues look at."""
 
 
 class TaskDispatcher(Protocol):

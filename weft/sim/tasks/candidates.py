@@ -3,7 +3,8 @@
 A candidate is a ready task and a device that can take it now. Of the ready tasks the first that can start
 are listed, in the order of ``priced`` (least priced work of the job left, critical path first); of the
 devices that differ in nothing but their number the one where the task finishes first. The last choice
-waits for the next event, or until the data of a listed task has come.
+waits for the next event, or until the data of a listed task has come. What a base rule would do, ``priced``
+if nothing else is said, is always among the choices, and marked.
 
 Everything is expected, nothing is realised. Times are relative to the mean of the shortest run times of
 the ready tasks.
@@ -22,8 +23,17 @@ from weft.model.problem import Problem
 from weft.sim.jit import kernel, lean_inlined, lean_kernel
 from weft.sim.tasks.prices import price_problems
 from weft.sim.tasks.ranks import rank_of
-from weft.sim.tasks.rules import BY_WEIGHTS, LATE, TaskRule, best_in_pool, expected_room, write_ready
+from weft.sim.tasks.rules import (
+    BY_WEIGHTS,
+    LATE,
+    TaskRule,
+    best_in_pool,
+    expected_room,
+    first_start,
+    write_ready,
+)
 from weft.sim.tasks.state import (
+    LOOK,
     NUM_DONE,
     NUM_EXPIRED,
     Facts,
@@ -34,7 +44,7 @@ from weft.sim.tasks.state import (
 )
 from weft.sim.tasks.weights import AT_RATIO, PRICED, about_all
 
-FEATURE_VERSION = "candidates/1"
+FEATURE_VERSION = "candidates/2"
 WORLD = (
     "ready tasks",
     "devices with room",
@@ -64,8 +74,10 @@ COLUMNS = (
     "share of the pool that is busy",
     "share of the listed that are fastest there",
     "children",
+    "what the base rule does",
 )
 """Times and counts as log(1 + x), ratios as logarithms, shares and flags as they are."""
+BASE = COLUMNS.index("what the base rule does")
 MOST = 8.0
 """No feature is larger."""
 
@@ -91,6 +103,7 @@ class Known(NamedTuple):
     """What is known of tasks beforehand; prices hold from the so-many-th arrival on."""
 
     rule: TaskRule  # orders ready tasks as ``priced`` does, and has the prices
+    base: TaskRule  # with virtual queues: what it would do is marked
     least: Floats  # (num_tasks,) shortest expected run time
     rank: Floats  # (num_tasks,) upward rank
 
@@ -111,6 +124,7 @@ class Pools(NamedTuple):
     first: Ints  # (num_pools,) that device, -1: none is up
     busy: Floats  # (num_pools,) share of devices that run something
     fastest: Floats  # (num_pools,) share of the first ready tasks that run fastest there
+    base: Ints  # (2,) the task that the base rule starts first and its device, -1: nothing
 
 
 def feature_names(sight: CandidateSight) -> list[str]:
@@ -140,7 +154,12 @@ def known_of(problems: Sequence[Problem], rule: TaskRule) -> Known:
     """What is known of the tasks of problems side by side."""
     least = [problem.best_run_times for problem in problems]
     rank = np.concatenate([rank_of(problem) for problem in problems])
-    return Known(rule, np.concatenate(least).astype(np.float64), rank)
+    return Known(rule, base_of(rule), np.concatenate(least).astype(np.float64), rank)
+
+
+def base_of(rule: TaskRule) -> TaskRule:
+    """``priced``: the order of the list as a rule that starts tasks; shares all columns with it."""
+    return rule._replace(look=LOOK)
 
 
 def prepare(problems: Sequence[Problem], s: TaskState) -> Known:
@@ -225,13 +244,15 @@ def _insert(count: int, device: Ints, finish: Floats, p: int, end: float) -> int
 
 @lean_kernel
 def _options(
-    known: Known, w: Tasks, f: Facts, s: TaskState, b: int, i: int, pools: Pools, device: Ints, finish: Floats
-) -> tuple[int, float, float]:
+    known: Known, w: Tasks, f: Facts, s: TaskState, b: int, i: int, taken: int, pools: Pools, device: Ints,
+    finish: Floats,
+) -> tuple[int, float, float]:  # fmt: skip
     """Devices that can take task i now, one per pool, earliest finish first, as many as there is room for.
 
+    ``taken`` is what a base rule gives it, -1: none; of its pool it is listed, and it is never left out.
     Returns how many, the earliest finish on any device and the least cost: a finish with the price of its time.
     """
-    count, earliest, cheapest = np.int64(0), np.inf, np.inf
+    count, earliest, cheapest, kept = np.int64(0), np.inf, np.inf, 0.0
     arrival = w.job_ptr[b] + s.next_job[b] - 1
     for pool in range(w.pool_ptr[b], w.pool_ptr[b + 1]):
         at = pool - w.pool_ptr[b]
@@ -239,6 +260,9 @@ def _options(
         if pools.first[at] < 0 or not may_use(w, b, i, pools.first[at]):
             continue
         p, end = best_in_pool(w, f, s, b, i, pool)
+        if taken >= 0 and w.pool[taken] == pool:
+            p, end = taken, max(s.now[b], data_ready(w, f, s, b, i, taken)) + w.run[i, c]
+            kept = end
         if p >= 0:
             count = _insert(count, device, finish, p, end)
         else:
@@ -246,6 +270,12 @@ def _options(
             end = max(pools.soonest[at], ready) + w.run[i, c]
         earliest = min(earliest, end)
         cheapest = min(cheapest, end + known.rule.price[arrival, c] * w.run[i, c])
+    if taken >= 0:
+        at = count - 1
+        while at > 0 and device[at] != taken:
+            at -= 1
+        if device[at] != taken:
+            device[count - 1], finish[count - 1] = taken, kept
     return count, earliest, cheapest
 
 
@@ -302,13 +332,22 @@ def _write_candidates(
     sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, b: int, ready: Ints, pools: Pools,
     device: Ints, finish: Floats, found: Listed, out: Floats,
 ) -> int:  # fmt: skip
-    """List the first ready tasks that can start, with their devices; returns how many tasks."""
+    """List the first ready tasks that can start, with their devices; returns how many tasks.
+
+    What the base rule starts is listed, and marked.
+    """
+    base = pools.base[0]
+    missing = base >= 0
     width, shown, order = len(COLUMNS), np.int64(0), 0.0
     unit = _unit(known, ready, len(ready))
     for i in ready:
-        count, earliest, cheapest = _options(known, w, f, s, b, i, pools, device, finish)
+        if missing and shown == sight.tasks - 1 and i != base:
+            continue
+        taken = pools.base[1] if i == base else np.int64(-1)
+        count, earliest, cheapest = _options(known, w, f, s, b, i, taken, pools, device, finish)
         if count == 0:
             continue
+        missing = missing and i != base
         score = np.log(max(s.job_left[w.job[i]], 1e-300)) - known.rule.about[i, AT_RATIO]
         order = score if shown == 0 else order
         for m in range(count):
@@ -320,6 +359,7 @@ def _write_candidates(
             _write_task(known, w, s, b, i, unit, row)
             _write_place(known, w, s, b, i, p, pools, unit, start, earliest, cheapest, row)
             row[14], row[15] = min(score - order, MOST), shown / sight.tasks
+            row[BASE] = 1.0 if p == taken else 0.0
             found.task[n], found.device[n] = i, p
             found.count[0] += 1
         shown += 1
@@ -342,13 +382,17 @@ def list_candidates(
     if write_ready(known.rule, w, s, b, ready) == 0 or s.num_free[b] == 0:
         return True
     num = w.pool_ptr[b + 1] - w.pool_ptr[b]
-    pools = Pools(np.empty(num), np.empty(num, np.int64), np.empty(num), np.empty(num))
+    pools = Pools(np.empty(num), np.empty(num, np.int64), np.empty(num), np.empty(num), np.empty(2, np.int64))
     end = _look_at_pools(w, s, b, ready[0], pools)
     _count_fastest(w, b, ready, min(len(ready), sight.tasks), pools)
     device, finish = np.empty(sight.pools, np.int64), np.empty(sight.pools)
+    pools.base[0], pools.base[1] = first_start(known.base, w, f, s, b)
     shown = _write_candidates(sight, known, w, f, s, b, ready, pools, device, finish, found, out)
     _write_world(w, s, b, _unit(known, ready, len(ready)), shown / sight.tasks, end, out)
     can_wait = end < np.inf or found.later[0] < np.inf
+    last = len(out) - len(COLUMNS)
     if can_wait:
-        out[len(out) - len(COLUMNS) + 1] = 1.0
+        out[last + 1] = 1.0
+    if pools.base[0] < 0 and found.count[0] > 0:
+        out[(last if can_wait else len(WORLD)) + BASE] = 1.0
     return can_wait

@@ -20,6 +20,7 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.sim.jit import lean_kernel
 from weft.sim.tasks.candidates import (
+    BASE,
     COLUMNS,
     FEATURE_VERSION,
     WORLD,
@@ -178,6 +179,7 @@ class TaskEnv:
     narrow = None
     feature_version = FEATURE_VERSION
     num_world, num_columns = len(WORLD), len(COLUMNS)
+    base_column = BASE
 
     def __init__(self, setup: TaskSetup, num_envs: int, seed: int = 0, *, shared: bool = False) -> None:
         self.setup, self.num_envs = setup, num_envs
@@ -240,6 +242,9 @@ class TaskEnv:
         """There is a candidate at every decision, so that something is left to choose."""
         if not self.setup.waits:
             self.mask[:, :, -1] = False
+            rows = self.observation[:, self.num_world :].reshape(self.num_envs, self.num_choices, -1)
+            rows[:, 0, BASE] += rows[:, -1, BASE]
+            rows[:, -1, BASE] = 0.0
 
     def follow(self, rule: TaskRule) -> Ints:
         """The choices (B, 1) of a rule with virtual queues, such as ``priced``, in the present states."""

@@ -152,9 +152,12 @@ def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
 def schedule_of(
     problem: Problem, realisation: Realisation | None, w: Tasks, s: TaskState, b: int = 0
 ) -> Schedule:
-    """What happened in environment b: executions, those cut short, and tasks that were dropped."""
+    """What happened in environment b: executions, those cut short, and tasks that were dropped.
+
+    A row that still waited for its data when its device was lost never ran.
+    """
     used = np.arange(s.row_ptr[b], s.row_ptr[b] + s.num_rows[b])
-    used = used[np.isin(s.row_status[used], (ENDED, ABORTED))]
+    used = used[np.isin(s.row_status[used], (ENDED, ABORTED)) & (s.row_start[used] <= s.row_finish[used])]
     is_done = s.row_status[used] == ENDED
     first = int(w.task_ptr[b])
     dropped = np.flatnonzero(s.status[first : int(w.task_ptr[b + 1])] == EXPIRED)
@@ -166,7 +169,7 @@ def schedule_of(
         problem,
         np.r_[task, dropped],
         np.r_[s.row_device[used] - w.device_ptr[b], np.full(len(dropped), -1)],
-        np.r_[np.minimum(s.row_start[used], s.row_finish[used]), due],
+        np.r_[s.row_start[used], due],
         np.r_[s.row_finish[used], due],
         np.r_[np.where(is_done, _turn(task, is_done), 0), np.zeros(len(dropped))],
         np.r_[np.where(is_done, aborted[task], _turn(task, ~is_done)), np.zeros(len(dropped))],

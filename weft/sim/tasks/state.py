@@ -24,6 +24,8 @@ TAKEN = 1 << 40
 """Added to the count of open edges of a task once one of its edges is taken."""
 SLACK = 1e-9
 """Relative slack of a capacity check, for demands that are not whole numbers."""
+LOOK = 4
+"""Ready tasks per device that rules with virtual queues look at."""
 
 # TaskState.status: of tasks
 UNRELEASED, READY, STARTED, DONE, SKIPPED, EXPIRED = range(6)

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft import catalog
 from weft.model.problem import Problem, realise
-from weft.policies.candidates.architecture import CandidateArchitecture
+from weft.policies.candidates.architecture import POLICY, CandidateArchitecture
 from weft.policies.candidates.dispatcher import CandidateDispatcher
 from weft.policies.candidates.forward import CandidatePolicy
 from weft.policies.candidates.net import CandidateNet
@@ -26,7 +26,7 @@ from weft.training.environment import Floats, Ints
 from weft.training.first_weights import starting_weights
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.learner import PPO
-from weft.training.ppo.task_recipe import TaskRecipe
+from weft.training.ppo.task_recipe import TaskConfig, TaskRecipe
 from weft.training.ppo.validation import Validated
 from weft.training.run.metrics import Metric
 
@@ -49,24 +49,24 @@ class CandidatePPO(PPO[TaskEnv]):
         return tuple(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def candidate_architecture(config: PPOConfig) -> CandidateArchitecture:
+def candidate_architecture(config: TaskConfig, head: str = POLICY) -> CandidateArchitecture:
     """The net a configuration asks for."""
-    return CandidateArchitecture(len(WORLD), len(COLUMNS), config.hidden[0])
+    return CandidateArchitecture(len(WORLD), len(COLUMNS), config.hidden[0], head=head)
 
 
-def candidate_card(recipe: TaskRecipe) -> Card:
+def candidate_card(recipe: TaskRecipe[TaskConfig], head: str = POLICY) -> Card:
     """What the trained policy sees and acts on: any tasks and devices."""
     return Card(
         recipe.name,
         recipe.algorithm,
-        candidate_architecture(recipe.config),
+        candidate_architecture(recipe.config, head),
         feature_version=FEATURE_VERSION,
         features=(*(f"world: {name}" for name in WORLD), *(f"candidate: {name}" for name in COLUMNS)),
         training={"sight": recipe.sight._asdict(), "recipe": recipe.to_dict()},
     )
 
 
-def scaled(recipe: TaskRecipe) -> TaskSetup:
+def scaled(recipe: TaskRecipe[TaskConfig]) -> TaskSetup:
     """The training streams, with rewards and time in units of what ``priced`` makes of them."""
     problems = recipe.problems("train", recipe.streams)
     found = [run_one(priced, problem, realise(problem, 0)) for problem in problems[:TRIALS]]
@@ -83,7 +83,7 @@ def follow_priced(env: TaskEnv) -> Ints:
 class TaskJudge:
     """Streams of the validation split, and what the rules make of them."""
 
-    def __init__(self, recipe: TaskRecipe) -> None:
+    def __init__(self, recipe: TaskRecipe[TaskConfig]) -> None:
         self._sight = recipe.sight
         self._problems = recipe.problems("validation", recipe.validation.seeds)
         self.points = tuple(float(k) for k in range(len(self._problems)))
@@ -129,7 +129,7 @@ def _percent(times: Floats, rule: Floats) -> float:
 
 @contextmanager
 def candidate_learner(
-    recipe: TaskRecipe, asked: Asked, on_notice: Callable[[str], None]
+    recipe: TaskRecipe[PPOConfig], asked: Asked, on_notice: Callable[[str], None]
 ) -> Iterator[Validated]:
     """A net that points at candidates, on the streams of a recipe."""
     card = candidate_card(recipe)

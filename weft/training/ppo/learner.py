@@ -6,7 +6,6 @@ Reads from top to bottom, after the configuration in ``config.py`` and the buffe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Generic
@@ -15,15 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.errors import InputError, WeftError
+from weft.errors import InputError
 from weft.policies.candidates.net import CandidateNet
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.graph.net import GraphNet
 from weft.policies.mlp.net import Mlp, joint, log_probabilities, mask_bias
-from weft.policies.tensors import Array
+from weft.policies.tensors import Array, below
 from weft.scenarios.splits import check_training_seed
 from weft.training.environment import BatchEnv, Bools, E, Episodes, Floats, Floats32, Rule, joint_reward
-from weft.training.optimiser import FlatAdam, device_named, one_thread
+from weft.training.optimiser import FlatAdam, device_named, finite, one_thread
 from weft.training.ppo.config import TUNED, PPOConfig
 from weft.training.ppo.rollout import Batch, Rollout
 from weft.training.run.metrics import Metric
@@ -224,7 +223,7 @@ class PPO(Generic[E]):
                 loss, figures = self._loss(part)
                 self._adam.step(loss, rate, self.config.gradient_clip)
                 sums += figures * len(part.target)
-        means = _finite(sums / self.config.batch, self.update)
+        means = finite(sums / self.config.batch, self.update)
         row: dict[str, Metric] = dict(
             zip(("policy_loss", "value_loss", "kl", "clip_fraction"), means, strict=True)
         )
@@ -267,7 +266,7 @@ class PPO(Generic[E]):
                 loss = cross_entropy + self.config.value_coefficient * value_loss
                 self._adam.step(loss, rate, self.config.gradient_clip)
                 sums += torch.stack([cross_entropy, value_loss]).detach() * len(part.target)
-        means = _finite(sums / self.config.batch, self.update)
+        means = finite(sums / self.config.batch, self.update)
         return {"cross_entropy": means[0], "value_loss": means[1], "entropy": None}
 
     def _shuffled(self, batch: Batch) -> list[Batch]:
@@ -328,9 +327,9 @@ class PPO(Generic[E]):
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Put back what :meth:`state` returned."""
-        self.net.load_weights(_below("net.", state))
+        self.net.load_weights(below("net.", state))
         self._adam.restore(state)
-        self.env.restore(_below("env.", state))
+        self.env.restore(below("env.", state))
         self._episodes.restore(state)
         self._random.set_state(torch.from_numpy(state["random"]))
         self.update = int(state["update"])
@@ -358,18 +357,6 @@ def squared_error(values: Tensor, target: Tensor, limit: float | None) -> Tensor
     """Mean squared error, each at most ``limit``."""
     errors = (values - target).square()
     return (errors if limit is None else errors.clamp(max=limit)).mean()
-
-
-def _finite(figures: Tensor, update: int) -> list[float]:
-    """The figures as numbers, if training has not blown up."""
-    numbers: list[float] = figures.tolist()
-    if not all(map(math.isfinite, numbers)):
-        raise WeftError(f"training diverged in update {update + 1}: lower learning_rate or set gradient_clip")
-    return numbers
-
-
-def _below(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
 def _check_fit(env: BatchEnv, config: PPOConfig, *, has_rule: bool) -> None:

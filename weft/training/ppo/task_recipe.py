@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from weft.errors import InputError
 from weft.kinds import QUEUES
@@ -12,8 +12,8 @@ from weft.scenarios import Scenario, scenario
 from weft.scenarios.splits import check_training_seed
 from weft.sim.tasks.candidates import CandidateSight, check_sight
 from weft.tables import NAMES, check, checked, read_table, whole
+from weft.training.algorithms import algorithm, resolved
 from weft.training.make_env import task_setup
-from weft.training.ppo.config import PPOConfig
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -38,8 +38,25 @@ class TaskValidation:
             raise InputError("expected at least one dispatcher", field="validation.rules")
 
 
+class TaskConfig(Protocol):
+    """What the parameters of all learners that point at candidates have; a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def num_envs(self) -> int:
+        """Environments that are stepped together."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Width of the embeddings: one number."""
+
+
+C = TypeVar("C", bound=TaskConfig, covariant=True)
+
+
 @dataclass(frozen=True)
-class TaskRecipe:
+class TaskRecipe(Generic[C]):
     """A :class:`weft.training.algorithms.TrainingRecipe` of a policy that points at candidates."""
 
     unit: ClassVar[str] = "samples"
@@ -48,7 +65,7 @@ class TaskRecipe:
     scenario: str
     settings: Mapping[str, object]
     sight: CandidateSight
-    config: PPOConfig
+    config: C
     streams: int = checked(64, whole(1))
     """Of the training split, dealt out to the environments; or single problems where no jobs arrive."""
     validation: TaskValidation = field(default_factory=TaskValidation)
@@ -60,7 +77,7 @@ class TaskRecipe:
             raise InputError(f"expected one width, got {list(self.config.hidden)}", field="config.hidden")
 
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> TaskRecipe:
+    def read(cls, document: Mapping[str, Any]) -> TaskRecipe[C]:
         if "scenario" not in document:
             raise InputError("expected the name or file of a scenario", field="scenario")
         return cls(
@@ -68,7 +85,7 @@ class TaskRecipe:
             document["scenario"],
             document["settings"],
             _sight(document["candidates"]),
-            read_table(PPOConfig, document["config"], "config"),
+            read_table(resolved(algorithm(document["algorithm"]).config), document["config"], "config"),
             document.get("streams", 64),
             read_table(TaskValidation, document["validation"], "validation"),
             document["algorithm"],

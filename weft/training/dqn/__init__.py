@@ -1,0 +1,1 @@
+"""Dispatchers learn what every choice is worth: deep Q-learning."""

@@ -1,0 +1,100 @@
+"""The parameters of DQN. Loads no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from weft.errors import InputError
+from weft.tables import FLAG, POSITIVE, Rule, check, checked, number, one_of, whole
+
+LINEAR, LADDER = EXPLORATIONS = ("linear", "ladder")
+"""How the probability of an explored choice is set: it falls with time, or every environment has its own."""
+_SHARE = number(0, 1)
+
+
+@dataclass(frozen=True)
+class DQNConfig:
+    """Parameters of DQN."""
+
+    samples: int = checked(1_000_000, whole(1))
+    """Decisions to collect, rounded up to whole updates."""
+    num_envs: int = checked(32, whole(1))
+    """Environments that are stepped together."""
+    num_steps: int = checked(64, whole(1))
+    """Steps of every environment per update, which is a row of the metrics."""
+    warmup: int = checked(10_000, whole(0))
+    """Decisions that are collected before learning begins."""
+    replay: int = checked(131_072, whole(1))
+    """Decisions that are kept to learn from."""
+    replay_candidates: int = checked(32, whole(1))
+    """Candidates per kept decision for which there is room; where states have more, fewer are kept."""
+    is_half: bool = checked(True, FLAG)
+    """Whether features are kept in 16 bits instead of 32."""
+    minibatch: int = checked(256, whole(1))
+    """Decisions per gradient step."""
+    replay_ratio: float = checked(4.0, number(0))
+    """Decisions that are drawn to learn from per decision that is collected."""
+    learning_rate: float = checked(5e-4, POSITIVE)
+    """Step size of Adam at the start."""
+    decay: str = checked("linear", one_of("linear", "constant"))
+    """``linear`` to 0 over the updates, or ``constant``."""
+    gradient_clip: float | None = checked(10.0, POSITIVE.or_none())
+    """Greatest length of the gradient; None for no limit."""
+    huber: float = checked(1.0, POSITIVE)
+    """Errors count squared up to this size and linearly beyond it."""
+    gamma: float = checked(0.98, _SHARE)
+    """Discount per decision, or per ``time_unit``."""
+    time_unit: float | None = checked(None, POSITIVE.or_none())
+    """Discount by elapsed time: gamma ** (elapsed / time_unit); None discounts by decisions."""
+    reward_scale: float = checked(1.0, POSITIVE)
+    """What rewards are multiplied by before they are learned from: differences between choices must be large against a step of Adam."""
+    return_steps: int = checked(3, whole(1))
+    """Decisions whose rewards are counted before the rest is estimated."""
+    target_every: int = checked(500, whole(1))
+    """Gradient steps from one update of the target net to the next."""
+    target_rate: float = checked(1.0, Rule("a number > 0 and <= 1", lambda x: POSITIVE.fits(x) and x <= 1))
+    """How far the target net then moves towards the net; 1 copies it."""
+    alpha: float = checked(0.6, _SHARE)
+    """Decisions are drawn in proportion to their error to this power; 0 draws all equally often."""
+    beta: float = checked(0.4, _SHARE)
+    """Power of the importance weights at the start; it grows to 1 over the updates."""
+    priority_epsilon: float = checked(1e-3, POSITIVE)
+    """Is added to every error, so that all decisions are drawn now and then."""
+    uniform_share: float = checked(0.1, _SHARE)
+    """Share of every batch that is drawn uniformly."""
+    exploration: str = checked(LADDER, one_of(*EXPLORATIONS))
+    """``linear``: all environments explore less and less; ``ladder``: each explores at a rate of its own."""
+    epsilon: float = checked(0.4, _SHARE)
+    """Probability of an explored choice: of the first environment of a ladder, or at the start."""
+    epsilon_end: float = checked(0.02, _SHARE)
+    """What it falls to if ``linear``."""
+    epsilon_share: float = checked(0.5, Rule("a number > 0 and <= 1", lambda x: POSITIVE.fits(x) and x <= 1))
+    """Share of all decisions over which it falls if ``linear``."""
+    ladder: float = checked(7.0, number(0))
+    """Environment i of N explores with probability epsilon ** (1 + ladder x i / (N - 1))."""
+    wait_share: float = checked(0.1, _SHARE)
+    """Share of explored choices that wait, where waiting is one of several choices."""
+    base_margin: float = checked(0.1, number(0))
+    """By how much the choice of the base rule is valued above all others at the start, where it is marked."""
+    base_share: float = checked(0.5, _SHARE)
+    """Share of choices during warm-up, explored ones left out, that the base rule makes, where it is marked."""
+    hidden: tuple[int, ...] = checked((48,), whole(1).several("a list of widths"))
+    """Width of the embeddings: one number."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.minibatch > self.replay:
+            raise InputError(
+                f"expected at most replay = {self.replay}, got {self.minibatch}", field="minibatch"
+            )
+
+    @property
+    def batch(self) -> int:
+        """Decisions per update."""
+        return self.num_envs * self.num_steps
+
+    @property
+    def num_updates(self) -> int:
+        """Updates in all."""
+        return math.ceil(self.samples / self.batch)

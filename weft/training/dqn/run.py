@@ -1,0 +1,29 @@
+"""The learner of a recipe: streams of different workflows, a net that values candidates, and its judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from weft.policies.candidates.architecture import Q
+from weft.sim.tasks.environment import TaskEnv
+from weft.training.algorithms import Asked
+from weft.training.dqn.config import DQNConfig
+from weft.training.dqn.learner import DQN
+from weft.training.first_weights import starting_weights
+from weft.training.ppo.candidate_learner import TaskJudge, candidate_card, scaled
+from weft.training.ppo.task_recipe import TaskRecipe
+from weft.training.ppo.validation import Validated
+
+
+@contextmanager
+def candidate_learner(
+    recipe: TaskRecipe[DQNConfig], asked: Asked, on_notice: Callable[[str], None]
+) -> Iterator[Validated]:
+    """A net that values candidates, on the streams of a recipe."""
+    card = candidate_card(recipe, Q)
+    weights = starting_weights(asked.start, card)
+    on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
+    env = TaskEnv(scaled(recipe), recipe.config.num_envs, asked.seed)
+    learner = DQN(env, recipe.config, seed=asked.seed, device=asked.device, start=weights, card=card)
+    yield Validated(learner, TaskJudge(recipe), recipe.every)
