@@ -32,6 +32,7 @@ from weft.sim.tasks.state import (
     Tasks,
     TaskState,
     data_ready,
+    expected_run,
     fits,
     may_use,
     offer,
@@ -80,7 +81,7 @@ def write_finishes(w: Tasks, f: Facts, s: TaskState, b: int, tasks: Ints, finish
             finishes[k, p - first] = np.inf
             if s.is_up[p] and may_use(w, b, i, p):
                 start = max(expected_room(w, s, b, i, p), data_ready(w, f, s, b, i, p))
-                finishes[k, p - first] = start + w.run[i, w.device_class[p]]
+                finishes[k, p - first] = start + expected_run(w, s, i, w.device_class[p])
 
 
 @kernel
@@ -139,7 +140,7 @@ def _last_parent(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> in
 
 @lean_inlined
 def _idle_finish(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> float:
-    return max(s.now[b], data_ready(w, f, s, b, i, p)) + w.run[i, w.device_class[p]]
+    return max(s.now[b], data_ready(w, f, s, b, i, p)) + expected_run(w, s, i, w.device_class[p])
 
 
 @lean_inlined
@@ -203,13 +204,13 @@ def _decide_idle(w: Tasks, f: Facts, s: TaskState, b: int) -> None:
 
 
 @lean_inlined
-def _least_cost(rule: TaskRule, w: Tasks, b: int, i: int, arrival: int) -> float:
+def _least_cost(rule: TaskRule, w: Tasks, s: TaskState, b: int, i: int, arrival: int) -> float:
     """What the run time of task i costs where it costs least."""
     least = np.inf
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
         if may_use(w, b, i, p):
             c = w.device_class[p]
-            least = min(least, rule.price[arrival, c] * w.run[i, c])
+            least = min(least, rule.price[arrival, c] * expected_run(w, s, i, c))
     return least
 
 
@@ -236,13 +237,13 @@ def _virtual_place(
     first, upto, gaps = w.device_ptr[b], v.upto, v.gaps
     is_late, is_priced = rule.device == LATE, len(rule.price) > 0
     arrival = w.job_ptr[b] + s.next_job[b] - 1  # the latest
-    least = _least_cost(rule, w, b, i, arrival) if is_priced else 0.0
+    least = _least_cost(rule, w, s, b, i, arrival) if is_priced else 0.0
     best, best_start, best_value, is_filling = np.int64(-1), 0.0, np.inf, False
     for p in range(first, w.device_ptr[b + 1]):
         if not s.is_up[p] or not may_use(w, b, i, p):
             continue
         q, c = p - first, w.device_class[p]
-        run = w.run[i, c]
+        run = expected_run(w, s, i, c)
         extra = rule.price[arrival, c] * run - least if is_priced else 0.0
         has_gap = gaps[q, 1] > gaps[q, 0] or not w.is_unary[p]
         soonest = min(upto[q], gaps[q, 0]) if has_gap else upto[q]
@@ -262,27 +263,28 @@ def _virtual_place(
 
 @lean_inlined
 def _join_virtual(
-    w: Tasks, b: int, i: int, p: int, start: float, now: float, fills: bool, v: VirtualQueues
+    w: Tasks, s: TaskState, b: int, i: int, p: int, start: float, fills: bool, v: VirtualQueues
 ) -> None:
     """Task i joins the virtual queue of device p, or its gap; the longest gap is kept."""
     q, upto, gaps = p - w.device_ptr[b], v.upto, v.gaps
-    end = start + w.run[i, w.device_class[p]]
+    end = start + expected_run(w, s, i, w.device_class[p])
     if fills:
         gaps[q, 0] = end
         return
-    begins = max(upto[q], now)
+    begins = max(upto[q], s.now[b])
     if start - begins > gaps[q, 1] - gaps[q, 0]:
         gaps[q, 0], gaps[q, 1] = begins, start
     upto[q] = end
 
 
 @lean_inlined
-def _join_shared(w: Tasks, b: int, i: int, p: int, start: float, now: float, v: VirtualQueues) -> None:
+def _join_shared(w: Tasks, s: TaskState, b: int, i: int, p: int, start: float, v: VirtualQueues) -> None:
     """Task i, which starts later, joins the virtual queue of a device with several slots."""
     q, slots = p - w.device_ptr[b], w.demand[i, 0]
     v.gaps[q, 1] = min(v.gaps[q, 1], start) if v.kept[q] > 0 else start
     v.kept[q] += slots
-    v.upto[q] = max(v.upto[q], start) + w.run[i, w.device_class[p]] * slots / w.capacity[p, 0]
+    run = expected_run(w, s, i, w.device_class[p])
+    v.upto[q] = max(v.upto[q], start) + run * slots / w.capacity[p, 0]
 
 
 @lean_kernel
@@ -310,9 +312,9 @@ def _walk_virtual(
             continue
         has_room = s.has_room[p] and fits(w, s, i, p)
         if w.is_unary[p]:
-            _join_virtual(w, b, i, p, start, now, fills, v)
+            _join_virtual(w, s, b, i, p, start, fills, v)
         elif start > now and not fills and (is_late or not has_room):
-            _join_shared(w, b, i, p, start, now, v)
+            _join_shared(w, s, b, i, p, start, v)
         if has_room:
             if is_late and start > now:
                 s.wake[b] = min(s.wake[b], start)
