@@ -11,6 +11,7 @@ from weft.kinds import QUEUES
 from weft.scenarios import Scenario, scenario
 from weft.scenarios.splits import check_training_seed
 from weft.sim.tasks.candidates import CandidateSight, check_sight
+from weft.sim.tasks.reward import Reward
 from weft.tables import NAMES, check, checked, read_table, whole
 from weft.training.make_env import task_setup
 from weft.training.ppo.config import PPOConfig
@@ -53,6 +54,7 @@ class TaskRecipe:
     """Of the training split, dealt out to the environments; or single problems where no jobs arrive."""
     validation: TaskValidation = field(default_factory=TaskValidation)
     algorithm: str = "candidate-ppo"
+    reward: Reward = field(default_factory=Reward)
 
     def __post_init__(self) -> None:
         check(self)
@@ -72,6 +74,7 @@ class TaskRecipe:
             document.get("streams", 64),
             read_table(TaskValidation, document["validation"], "validation"),
             document["algorithm"],
+            read_table(Reward, document["reward"], "reward"),
         )
 
     @property
@@ -119,6 +122,7 @@ class TaskRecipe:
             "streams": self.streams,
             "settings": dict(self.settings),
             "candidates": self.sight._asdict(),
+            "reward": asdict(self.reward),
             "config": asdict(self.config),
             "validation": asdict(self.validation),
         }
