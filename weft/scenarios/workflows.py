@@ -31,8 +31,6 @@ FEWEST = 8
 """Every shape can be made of this many tasks."""
 SCALE = 0.5
 """Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
-SPREADS = ("noise", "bias", "drift")
-"""Settings that say how run times differ from those stated: fields of a problem."""
 SPREAD_OF_MEMORY = 0.75
 """Standard deviation of the logarithm of the memory that tasks need."""
 STREAM_OF_JOBS = 11
@@ -42,8 +40,13 @@ STREAM_OF_JOBS = 11
 def posed(chosen: Scenario, graph: TaskGraph, cluster: Cluster) -> Problem:
     """The problem of one graph under the objective and noise of a scenario."""
     objective = Objective(chosen.recipe.metric, chosen.recipe.copies)
-    spreads = {name: chosen.number(name) for name in SPREADS if name in chosen.settings}
-    return Problem(graph, cluster, objective, **spreads)
+    return _wrong(chosen, Problem(graph, cluster, objective, chosen.number("noise")))
+
+
+def _wrong(chosen: Scenario, problem: Problem) -> Problem:
+    """The problem with run times that are wrong by the bias and drift of a scenario, if it has any."""
+    spreads = {name: chosen.number(name) for name in ("bias", "drift") if chosen.settings.get(name)}
+    return problem.replaced(**spreads) if spreads else problem
 
 
 def workflow(chosen: Scenario, split: str, index: int) -> Problem:
@@ -70,7 +73,7 @@ def arriving(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
         cluster, key = _machines(chosen), chosen.generator_seed(split, index) * 2**20 + seed
         graphs = [_drawn(chosen, rng) for _ in range(chosen.whole("jobs"))]
         jobs = [Job(with_memory(graph, cluster, chosen, key, j), f"job{j}") for j, graph in enumerate(graphs)]
-        together = Problem(jobs, cluster, objective, **{name: chosen.number(name) for name in SPREADS})
+        together = _wrong(chosen, Problem(jobs, cluster, objective, chosen.number("noise")))
         together = with_deadlines(together, chosen.number("deadline"))
     times = _arrivals(chosen, together, int(rng.integers(1 << 31)))
     released = [replace(job, release=float(time)) for job, time in zip(together.jobs, times, strict=True)]

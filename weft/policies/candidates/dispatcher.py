@@ -24,7 +24,6 @@ from weft.sim.tasks.candidates import (
     FEATURE_VERSION,
     WORLD,
     CandidateSight,
-    Known,
     Listed,
     base_of,
     check_sight,
@@ -34,6 +33,7 @@ from weft.sim.tasks.candidates import (
     prepare,
     rule_of,
 )
+from weft.sim.tasks.features import Known
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.rules import BY_RATIO, LATE, TaskRule
 from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState

@@ -24,7 +24,6 @@ from weft.sim.tasks.candidates import (
     FEATURE_VERSION,
     WORLD,
     CandidateSight,
-    Known,
     Listed,
     check_sight,
     feature_names,
@@ -32,7 +31,7 @@ from weft.sim.tasks.candidates import (
     prepare,
 )
 from weft.sim.tasks.clock import begin, is_due, next_time, pass_events
-from weft.sim.tasks.features import BASE
+from weft.sim.tasks.features import BASE, Known
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.reward import TERMS, Reward, Weights, look_before, reward_of
