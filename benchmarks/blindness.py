@@ -21,10 +21,20 @@ PLANS = ("plan:heft", "plan:peft", "plan:deft", "plan:min-min")
 """Planners as dispatchers: they plan around others, with copies, or each job alone."""
 POLICIES = tuple(
     {
-        entry.queues: name for name, entry in catalog.POLICIES.items() if isinstance(entry, catalog.Views)
+        entry.queues: name
+        for name, entry in catalog.POLICIES.items()
+        if isinstance(entry, catalog.Views) and entry.queues
     }.values()
 )
 """Policies that ship for queues, each by one of its names."""
+TASK_POLICIES = tuple(
+    {
+        entry.tasks: name
+        for name, entry in catalog.POLICIES.items()
+        if isinstance(entry, catalog.Views) and entry.tasks
+    }.values()
+)
+"""The same for single tasks."""
 
 Compare = Callable[[int], Compared]
 """One stream by its number."""
@@ -65,7 +75,8 @@ def cases() -> Iterator[Case]:
             if _acts_on(name, stream):
                 yield name, f"queues, {stream}", _in_queues(name, stream)
                 yield name, f"session, {stream}", _in_queue_session(name, stream)
-    for name in (*(name for name, views in catalog.DISPATCHERS.items() if views.tasks), *PLANS):
+    rules = [name for name, views in catalog.DISPATCHERS.items() if views.tasks]
+    for name in (*rules, *PLANS, *TASK_POLICIES):
         yield name, "tasks", _in_tasks(name)
         if _has_session(name):
             yield name, "session, tasks", _in_task_session(name)

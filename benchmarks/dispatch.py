@@ -9,15 +9,13 @@ from __future__ import annotations
 import argparse
 import time
 
-import numpy as np
-
 from weft.model import Cluster, Problem
 from weft.model.cluster import DeviceClass
 from weft.model.generate import Knobs, generate
 from weft.model.problem import expected
 from weft.schedulers.dispatchers.tasks import by_age
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
-from weft.sim.tasks.rules import BY_KEY, IDLE, TaskRule, run_tasks
+from weft.sim.tasks.rules import IDLE, keyed_rule, run_tasks
 from weft.sim.tasks.state import DONE, NUM_STARTED
 
 GROWS_AT_MOST = 3.0
@@ -59,7 +57,7 @@ def _measure(size: int, num_devices: int, repeat: int, seed: int) -> tuple[float
     w = compile_tasks([problem])
     f, s = facts_of([expected(problem)], w), new_task_state(w)
     s.key[:] = by_age(problem, seed)
-    rule = TaskRule(BY_KEY, IDLE, 0, np.zeros(0), np.zeros((0, 0)))
+    rule = keyed_rule(IDLE)
     times = []
     for _ in range(repeat):
         started = time.process_time()

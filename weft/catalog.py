@@ -45,7 +45,7 @@ def policy_file(name: str) -> str | None:
     if name not in POLICIES:
         return None
     entry = POLICIES[name]
-    card = entry.target if isinstance(entry, Entry) else entry.queues
+    card = entry.target if isinstance(entry, Entry) else entry.queues or entry.tasks
     return str(Path(__file__).resolve().parent.parent / card)
 
 
@@ -157,8 +157,9 @@ def _task_scheduler(name: str | Any) -> Any:
     if base in DISPATCHERS and TASKS in kinds_of(name):
         found = _resolved(DISPATCHERS[base].tasks)
         return found if base == name else replace(found, name=name, profiles=True)
-    if is_policy(name):
-        return _resolved("weft.policies.candidates.dispatcher:load_dispatcher")(policy_file(name) or name)
+    if is_policy(base):
+        found = _resolved("weft.policies.of_tasks:load_task_policy")(policy_file(base) or base)
+        return found if base == name else replace(found, name=name, profiles=True)
     other = None if kinds_of(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
 

@@ -101,7 +101,7 @@ DISPATCHERS: dict[str, Views] = {
     "heft-estimated": Views("heft-expected with branch probabilities as observed so far", f"{_DISPATCH}:heft_estimated"),
     "heft": Views("one global upward rank, to the earliest finish on any device; a single job under noise", tasks=f"{_TASKS}:heft"),
     "heft-job": Views("plans each arriving job with HEFT around what is committed", tasks="weft.schedulers.dispatchers.replanning:heft_job"),
-    "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest rule", tasks=f"{_TASKS}:priced"),
+    "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest hand-made rule", tasks=f"{_TASKS}:priced"),
 }
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
 ``NAME+profile`` that of a rule on single tasks that learns run times; ``plan:NAME`` has a planner plan the jobs as they arrive."""
@@ -117,7 +117,7 @@ SEARCH = "+search"
 """Suffix of weights or a run whose best draw is improved by search."""
 VARIANTS = {
     f"NAME{WAIT}": f"a dispatcher that acts on {QUEUES} and waits for the next event where NAME idles",
-    f"NAME{PROFILE}": f"a rule that acts on {TASKS} and corrects stated run times, per kind and class, by those observed",
+    f"NAME{PROFILE}": f"a rule or policy that acts on {TASKS} and corrects stated run times, per kind and class, by those observed",
     f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
 }
 """How further dispatchers are named, and what they do."""
@@ -132,6 +132,11 @@ POLICIES: dict[str, Entry | Views] = {
     "conditional-graph": Views(
         "graph net for any conditional graph and cluster", "weft/policies/zoo/conditional-graph.json"
     ),
+    "workflow-es": Views(
+        "24 tuned weights of a rule for streams of workflows; the strongest dispatcher of single tasks",
+        tasks="weft/policies/zoo/workflow-es.json",
+    ),
+    "es": Views("the same, by its short name", tasks="weft/policies/zoo/workflow-es.json"),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
     "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),

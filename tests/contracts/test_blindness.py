@@ -13,8 +13,9 @@ from weft import catalog
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
-from weft.sim.tasks.rules import BY_RATIO, LATE, TaskRule
+from weft.sim.tasks.rules import LATE, TaskRule
 from weft.sim.tasks.state import TaskState
+from weft.sim.tasks.weights import PRICED
 from weft.testing import blindness as tasks
 
 STREAMS = 3
@@ -36,7 +37,7 @@ def test_all_names_are_compared():
         expected = {"queues", "session"} if entry.queues else set()
         expected |= {"tasks", "session"} if entry.tasks else set()
         assert views[name] == expected
-    assert {"ppo", "conditional-graph"} <= views.keys()
+    assert {"ppo", "conditional-graph", "es"} <= views.keys()
 
 
 # -- peeks are seen --------------------------------------------------------------------------------------
@@ -54,7 +55,7 @@ class Peeking(RuleDispatcher):
 
 
 def test_prices_of_jobs_yet_to_come_are_seen():
-    run = tasks.by_kernel(Peeking("peeking", LATE, order=BY_RATIO))
+    run = tasks.by_kernel(Peeking("peeking", LATE, weights=PRICED))
     worlds = [tasks.drawn(number, branches=False, outages=False) for number in range(6)]
     assert sum(tasks.compare(run, world, number).differ for number, world in enumerate(worlds)) > 0
 

@@ -11,7 +11,7 @@ from weft import catalog
 from weft.schedulers.dispatchers.python_view import DispatchView
 from weft.testing import check_session
 
-NAMES = [*catalog.DISPATCHERS, "plan:heft", "plan:peft", "ppo"]
+NAMES = [*catalog.DISPATCHERS, "plan:heft", "plan:peft", "ppo", "es"]
 
 
 @pytest.mark.parametrize("scheduler", [*NAMES, FirstFinish], ids=[*NAMES, "class"])

@@ -28,11 +28,11 @@ from weft.schedulers.dispatchers.tasks import by_draw, run_one
 from weft.schedulers.planners.lists import Heft
 from weft.session import Session
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
-from weft.sim.tasks.ranks import rank_ratio
 from weft.sim.tasks.rules import run_tasks
+from weft.sim.tasks.weights import AT_RATIO, about
 
 PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS.name in entry.acts_on]
-NAMES = [*PLAIN, "plan:heft", "plan:deft", "plan:min-min"]
+NAMES = [*PLAIN, "plan:heft", "plan:deft", "plan:min-min", "es"]
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 CPU = DeviceClass("cpu")
 
@@ -93,7 +93,7 @@ def test_random_order_is_a_function_of_the_seed():
 
 def test_rank_ratio_is_one_at_the_longest_path_of_every_job():
     problem = stream(0)
-    ratio = rank_ratio(problem)
+    ratio = about(problem)[:, AT_RATIO]
     most = [ratio[problem.offsets[j] : problem.offsets[j + 1]].max() for j in range(len(problem.jobs))]
     assert most == [1.0] * len(problem.jobs)
 
@@ -380,7 +380,7 @@ def test_profile_recovers_most_of_what_exact_knowledge_gives(name: str):
     assert np.mean(wrongly) - np.mean(learnt) > 0.6 * (np.mean(wrongly) - np.mean(exact)) > 0
 
 
-@pytest.mark.parametrize("name", ["priced+profile", "eft+profile"])
+@pytest.mark.parametrize("name", ["priced+profile", "eft+profile", "es+profile"])
 def test_profile_decides_the_same_in_a_session(name: str):
     problem = wrong_stream(1, jobs=6)
     world = realise(problem, 1)

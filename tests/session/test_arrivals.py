@@ -22,7 +22,7 @@ from weft.session import Decision, End, Session
 from weft.sim.tasks import growing
 from weft.sim.tasks.state import Tasks, TaskState
 
-RULES = ("fifo", "shortest-first", "edf", "random", "eft", "srw", "heft", "priced")
+RULES = ("fifo", "shortest-first", "edf", "random", "eft", "srw", "heft", "priced", "es")
 PLANS = ("plan:heft", "plan:peft", "heft-job")
 SCHEDULERS = (*RULES, *PLANS, FirstFinish)
 

@@ -11,7 +11,7 @@ from strategies import LINKS, SEEDS, make_problem
 
 from weft.errors import InputError, UnsupportedError
 from weft.model.cluster import Cluster, DeviceClass
-from weft.model.graph import GraphBuilder, TaskGraph
+from weft.model.graph import Floats, GraphBuilder, TaskGraph
 from weft.model.problem import Job, Problem, Realisation, expected, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
@@ -25,27 +25,32 @@ from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, sched
 from weft.sim.tasks.moves import commit, join, lose, reserve, serve_all
 from weft.sim.tasks.replay import plan_order, replayed
 from weft.sim.tasks.rules import (
-    BY_KEY,
-    BY_LEFT,
-    BY_RATIO,
+    BY_WEIGHTS,
     IDLE,
     LATE,
     VIRTUAL,
     TaskRule,
     decide,
+    keyed_rule,
     run_tasks,
     write_finishes,
     write_ready,
 )
 from weft.sim.tasks.state import DONE, NUM_DONE, NUM_EXPIRED, NUM_MISSED, Facts, Tasks, TaskState
+from weft.sim.tasks.weights import NUM_WEIGHTS, PRICED, SRW, about
 
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 CPU = DeviceClass("cpu")
+EVERY = tuple(0.4 * (-1.0) ** k * (1 + k % 3) for k in range(NUM_WEIGHTS))
+"""Every feature counts, half of them the wrong way round."""
 
 
-def rule_of(order: int, device: int, w: Tasks) -> TaskRule:
+def rule_of(weights: tuple[float, ...], device: int, w: Tasks, about: Floats | None = None) -> TaskRule:
+    """A rule by keys, or by weights with prices of 1."""
+    if not weights:
+        return keyed_rule(device, 4)
     price = np.ones((len(w.job_release), w.run.shape[1])) if device == LATE else np.zeros((0, 0))
-    return TaskRule(order, device, 4, np.zeros(len(w.job)), price)
+    return TaskRule(BY_WEIGHTS, device, 4, np.array(weights), about, price, np.zeros((len(w.job_release), 2)))
 
 
 def laid_out(problem: Problem, world: Realisation, extra: int = 0) -> tuple[Tasks, Facts, TaskState]:
@@ -57,9 +62,11 @@ def laid_out(problem: Problem, world: Realisation, extra: int = 0) -> tuple[Task
     return w, facts_of([world], w), s
 
 
-def ran(problem: Problem, world: Realisation, device: int = IDLE, order: int = BY_KEY) -> Schedule:
+def ran(
+    problem: Problem, world: Realisation, device: int = IDLE, weights: tuple[float, ...] = ()
+) -> Schedule:
     w, f, s = laid_out(problem, world)
-    run_tasks(rule_of(order, device, w), w, f, s)
+    run_tasks(rule_of(weights, device, w, about(problem)), w, f, s)
     assert not s.overflow.any()
     return schedule_of(problem, world, w, s)
 
@@ -251,18 +258,18 @@ def test_eft_equals_its_slow_twin(seed: int):
     twin = Twin(problem, world, VIRTUAL)
     twin.play()
     w, f, s = laid_out(problem, world)
-    run_tasks(rule_of(BY_KEY, VIRTUAL, w)._replace(look=1000), w, f, s)
+    run_tasks(rule_of((), VIRTUAL, w)._replace(look=1000), w, f, s)
     assert rows_of(schedule_of(problem, world, w, s)) == twin.rows()
 
 
 @pytest.mark.parametrize("device", [IDLE, VIRTUAL, LATE])
-@pytest.mark.parametrize("order", [BY_KEY, BY_LEFT, BY_RATIO])
-def test_every_rule_gives_valid_schedules(device: int, order: int):
+@pytest.mark.parametrize("weights", [(), SRW, PRICED, EVERY])
+def test_every_rule_gives_valid_schedules(device: int, weights: tuple[float, ...]):
     @PROPERTY
     @given(SEEDS)
     def check(seed: int) -> None:
         problem, world = make_case(seed)
-        assert not validate(ran(problem, world, device, order))
+        assert not validate(ran(problem, world, device, weights))
 
     check()
 
@@ -435,7 +442,7 @@ def test_policy_that_waits_is_asked_again_at_the_next_event():
 def test_lost_device_gives_its_tasks_back():
     problem = Problem(TaskGraph([4.0, 4.0]), Cluster.uniform((CPU,), (2,)))
     w, f, s = laid_out(problem, expected(problem), extra=2)
-    rule = rule_of(BY_KEY, IDLE, w)
+    rule = rule_of((), IDLE, w)
     advance(w, f, s, 0)
     decide(rule, w, f, s, 0)
     lose(w, s, 0, 1)
@@ -453,7 +460,7 @@ def test_joined_device_is_used_again():
     lose(w, s, 0, 1)
     assert s.num_free[0] == 1
     join(w, s, 0, 1)
-    run = rule_of(BY_KEY, IDLE, w)
+    run = rule_of((), IDLE, w)
     while not advance(w, f, s, 0):
         decide(run, w, f, s, 0)
     assert schedule_of(problem, None, w, s).makespan == 4.0
@@ -474,7 +481,7 @@ def test_cancelled_reservation_is_ready_again_and_its_row_is_used_again():
 def test_late_job_is_counted_as_missed():
     problem = chain_problem(deadline=5.0)
     w, f, s = laid_out(problem, expected(problem))
-    run_tasks(rule_of(BY_KEY, IDLE, w), w, f, s)
+    run_tasks(rule_of((), IDLE, w), w, f, s)
     assert s.count[0, [NUM_DONE, NUM_MISSED, NUM_EXPIRED]].tolist() == [1, 1, 0]
     assert schedule_of(problem, expected(problem), w, s).misses == 1
 
@@ -486,7 +493,7 @@ def test_what_has_not_started_when_its_job_is_due_is_dropped():
     )
     w = compile_tasks([problem], drops_late=True)
     f, s = facts_of([expected(problem)], w), new_task_state(w)
-    run_tasks(rule_of(BY_KEY, IDLE, w), w, f, s)
+    run_tasks(rule_of((), IDLE, w), w, f, s)
     found = schedule_of(problem, expected(problem), w, s)
     assert s.count[0, NUM_EXPIRED] == 1
     assert [placed.outcome for placed in found.placements()].count("expired") == 1
@@ -496,7 +503,7 @@ def test_what_has_not_started_when_its_job_is_due_is_dropped():
 def test_expected_finishes_count_data_and_what_runs():
     problem = chain_problem()
     w, f, s = laid_out(problem, expected(problem))
-    rule, tasks = rule_of(BY_KEY, IDLE, w), np.zeros(4, np.int64)
+    rule, tasks = rule_of((), IDLE, w), np.zeros(4, np.int64)
     advance(w, f, s, 0)
     commit(w, f, s, 0, 0, 0)
     advance(w, f, s, 0)
@@ -523,7 +530,7 @@ def test_environments_do_not_touch_one_another():
     w = compile_tasks([problem for problem, _ in cases])
     f, s = facts_of([world for _, world in cases], w), new_task_state(w)
     s.key[:] = w.job_release[w.job]
-    run_tasks(rule_of(BY_KEY, IDLE, w), w, f, s)
+    run_tasks(rule_of((), IDLE, w), w, f, s)
     for b, (problem, world) in enumerate(cases):
         assert rows_of(schedule_of(problem, world, w, s, b)) == rows_of(ran(problem, world))
 

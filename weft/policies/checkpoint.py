@@ -23,6 +23,8 @@ from weft.policies.graph.architecture import GraphArchitecture
 from weft.policies.oneshot import encoder_shape
 from weft.policies.oneshot.encoder_shape import EncoderShape
 from weft.policies.tensors import Array, decode_tensors, encode_tensors, read_bytes, sha256, write_atomic
+from weft.policies.weights import architecture as weights_architecture
+from weft.policies.weights.architecture import WeightsArchitecture
 
 SCHEMA = "weft.policy/1"
 ACTIVATIONS = ("tanh", "relu")
@@ -116,13 +118,18 @@ class Architecture:
         return shapes
 
 
+AnyArchitecture = (
+    Architecture | GraphArchitecture | CandidateArchitecture | WeightsArchitecture | EncoderShape
+)
+
+
 @dataclass(frozen=True)
 class Card:
     """What a reader must know about weights: where they came from and what they act on."""
 
     name: str
     algorithm: str
-    architecture: Architecture | GraphArchitecture | CandidateArchitecture | EncoderShape
+    architecture: AnyArchitecture
     feature_version: str = ""
     """Which layout of the observation the policy was trained on, e.g. ``queue/1``; empty: not recorded."""
     features: tuple[str, ...] = ()
@@ -153,7 +160,7 @@ class Card:
             raise InputError(f"{self.name} plans whole graphs: it is no dispatcher", field="architecture")
         if isinstance(self.architecture, GraphArchitecture):
             raise InputError(f"{self.name} is a graph net, no perceptron", field="architecture")
-        if isinstance(self.architecture, CandidateArchitecture):
+        if isinstance(self.architecture, CandidateArchitecture | WeightsArchitecture):
             raise InputError(
                 f"{self.name} acts on single tasks, not on queues by kind (one repeated job)",
                 field="architecture",
@@ -241,7 +248,9 @@ def card_file(path: str | Path) -> Path:
 def points_at_candidates(path: str | Path) -> bool:
     """Whether the policy, named as for ``load_policy``, acts on single tasks; not if there is none."""
     card = card_file(path)
-    return card.is_file() and isinstance(read_card(card).architecture, CandidateArchitecture)
+    return card.is_file() and isinstance(
+        read_card(card).architecture, CandidateArchitecture | WeightsArchitecture
+    )
 
 
 def _file_of(name: str | Path) -> Path:
@@ -286,8 +295,10 @@ def _card(document: Mapping[str, object]) -> Card:
     )
 
 
-def _architecture(value: object) -> Architecture | GraphArchitecture | CandidateArchitecture | EncoderShape:
+def _architecture(value: object) -> AnyArchitecture:
     known = _mapping(value, "architecture")
+    if known.get("net") == weights_architecture.NET:
+        return _weights_architecture(known)
     if known.get("net") == "candidates":
         return _candidate_architecture(known)
     if "net" in known:
@@ -327,6 +338,13 @@ def _candidate_architecture(known: Mapping[str, object]) -> CandidateArchitectur
     try:
         world, column, hidden = (_whole(known, name) for name in ("world", "column", "hidden"))
         return CandidateArchitecture(world, column, hidden)
+    except InputError as error:
+        raise InputError(error.message, field=f"architecture.{error.field}") from None
+
+
+def _weights_architecture(known: Mapping[str, object]) -> WeightsArchitecture:
+    try:
+        return WeightsArchitecture(_whole(known, "count"))
     except InputError as error:
         raise InputError(error.message, field=f"architecture.{error.field}") from None
 

@@ -28,7 +28,7 @@ from weft.session.view import Coming, Reserved, Started
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.prices import LivePrices
-from weft.sim.tasks.rules import BY_KEY, VIRTUAL, TaskRule
+from weft.sim.tasks.rules import VIRTUAL, keyed_rule
 from weft.sim.tasks.state import NUM_STARTED, READY, RUNNING, Tasks, TaskState
 from weft.sim.tasks.step_by_step import abort, adopt, decide_live, give_up
 
@@ -73,7 +73,7 @@ class TaskView:
             self._places.add(problem.jobs, range(len(problem.jobs)), problem.offsets[:-1].tolist())
         self._plans: Plans | None = None
         self._prices: LivePrices | None = None
-        self._rule = TaskRule(BY_KEY, VIRTUAL, 0, np.zeros(0), np.zeros((0, 0)))  # starts nothing itself
+        self._rule = keyed_rule(VIRTUAL)  # starts nothing itself
         if isinstance(dispatcher, PlanDispatcher):
             self._plans = Plans(dispatcher, problem, self._w, self._live.f, self._s, self._seed)
             self._plans.jobs = self._places.jobs
@@ -206,8 +206,8 @@ class TaskView:
         self._places.keep(kept.jobs.tolist())
         places = {row: k for k, row in enumerate(kept.rows.tolist())}
         self._row = {item: places[row] for item, row in self._row.items()}
-        if len(self._rule.ratio):
-            self._rule.ratio[: len(kept.tasks)] = self._rule.ratio[kept.tasks]
+        if len(self._rule.about):
+            self._rule.about[: len(kept.tasks)] = self._rule.about[kept.tasks]
         if isinstance(self._decider, CandidateDecider):
             self._decider.close_up(kept.tasks)
         if self._prices is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -133,6 +133,11 @@ def zeros(kind: Any, *groups: tuple[tuple[int, ...], str]) -> dict[str, Any]:
     return {name: np.zeros(shape, dtypes[name]) for shape, names in groups for name in names.split()}
 
 
+_DTYPES: dict[str, Any] = {str(Floats): np.float64, str(Ints): np.int64, str(Bools): np.bool_}
+"""By the text of an annotation: what its parts are differs between versions of NumPy."""
+
+
 @cache
 def _dtypes(kind: Any) -> dict[str, Any]:
-    return {name: get_args(get_args(hint)[1])[0] for name, hint in get_type_hints(kind).items()}
+    hints = get_type_hints(kind).items()
+    return {name: _DTYPES[str(hint)] for name, hint in hints if str(hint) in _DTYPES}

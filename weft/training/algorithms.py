@@ -150,6 +150,15 @@ ALGORITHMS: dict[str, Algorithm] = {
         ("settings", "candidates", "reward", "config", "validation"),
         DISPATCHER,
     ),
+    "rule-es": Algorithm(
+        "weights of a rule tuned by an evolution strategy: any workflows and cluster, minutes, no torch",
+        "weft.training.es.config:ESConfig",
+        "weft.training.es.recipe:WeightsRecipe",
+        "weft.training.es.learner:weights_learner",
+        ("scenario", "streams", "split"),
+        ("settings", "config", "validation"),
+        DISPATCHER,
+    ),
     "oneshot": Algorithm(
         "priorities and devices of all tasks in one pass, learned from drawn schedules",
         "weft.training.oneshot.config:SampleConfig",

@@ -49,5 +49,5 @@ def _refuse_other_shape(other: Card, card: Card, start: str) -> None:
 
 def _net(card: Card) -> str:
     names = {"Architecture": "a perceptron", "GraphArchitecture": "a graph net", "EncoderShape": "a planner"}
-    names["CandidateArchitecture"] = "a net of candidates"
+    names |= {"CandidateArchitecture": "a net of candidates", "WeightsArchitecture": "weights of a rule"}
     return names[type(card.architecture).__name__]

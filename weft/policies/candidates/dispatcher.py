@@ -35,8 +35,9 @@ from weft.sim.tasks.candidates import (
 )
 from weft.sim.tasks.features import Known
 from weft.sim.tasks.moves import commit
-from weft.sim.tasks.rules import BY_RATIO, LATE, TaskRule
+from weft.sim.tasks.rules import LATE, TaskRule
 from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
+from weft.sim.tasks.weights import PRICED
 
 ENV = 0
 
@@ -46,7 +47,7 @@ class CandidateDispatcher(RuleDispatcher):
     """A policy that starts candidates one by one until it waits; its rule orders them and starts nothing."""
 
     device: int = LATE
-    order: int = BY_RATIO
+    weights: tuple[float, ...] = PRICED
     look: int = 0
     policy: CandidatePolicy = field(kw_only=True)
     sight: CandidateSight = field(kw_only=True)

@@ -21,20 +21,20 @@ from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, re
 from weft.schedulers.own import as_dispatcher
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.tasks.prices import price_problems
-from weft.sim.tasks.ranks import rank_of, rank_ratio
+from weft.sim.tasks.ranks import rank_of
 from weft.sim.tasks.rules import (
-    BY_KEY,
-    BY_LEFT,
-    BY_RATIO,
+    BY_WEIGHTS,
     IDLE,
     LATE,
     VIRTUAL,
     TaskRule,
+    keyed_rule,
     play_until,
     run_tasks,
 )
 from weft.sim.tasks.state import LOOK as LOOK
 from weft.sim.tasks.state import TaskState
+from weft.sim.tasks.weights import PRICED, SRW, about, about_all
 
 
 class TaskDispatcher(Protocol):
@@ -120,8 +120,9 @@ class RuleDispatcher:
     device: int
     """IDLE, VIRTUAL or LATE."""
     key: Callable[[Problem, int, int], Floats] = by_age
-    """Fixed order, smallest first; what ``order`` leaves open. Of a problem, a seed and the number of its first job."""
-    order: int = BY_KEY
+    """Fixed order, smallest first, where there are no weights. Of a problem, a seed and the number of its first job."""
+    weights: tuple[float, ...] = ()
+    """What order and devices go by (``sim/tasks/weights.py``); empty: the key, and the earliest finish."""
     look: int = LOOK
     profiles: bool = False
     """Whether run times that it observed correct those it expects, per kind and class."""
@@ -161,24 +162,30 @@ class RuleDispatcher:
     @property
     def is_priced(self) -> bool:
         """Whether it counts work, at the prices that hold when a job arrives."""
-        return self.order != BY_KEY
+        return bool(self.weights)
 
     def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
         """The kernel's rule for these problems side by side, without prices yet; writes keys into an empty state."""
         s.key[:] = np.concatenate([self.key(p, seed, 0) for p, seed in zip(problems, seeds, strict=True)])
-        ratios = [rank_ratio(p) for p in problems] if self.order == BY_RATIO else [np.zeros(0)]
-        size = (
-            (len(s.job_left), max(p.cluster.num_classes for p in problems)) if self.device == LATE else (0, 0)
+        if not self.weights:
+            return keyed_rule(self.device, self.look)
+        size = (len(s.job_left), max(p.cluster.num_classes for p in problems))
+        price = np.ones(size if self.device == LATE else (0, 0))
+        tally = np.zeros((len(s.job_left), 2))
+        return TaskRule(
+            BY_WEIGHTS, self.device, self.look, np.array(self.weights), about_all(problems), price, tally
         )
-        return TaskRule(self.order, self.device, self.look, np.concatenate(ratios), np.ones(size))
 
     def grown(self, rule: TaskRule, problem: Problem, s: TaskState, seed: int, first: Place) -> TaskRule:
         """The rule with a further problem in a state that has room for it; writes keys there."""
         last = first.task + problem.num_tasks
         s.key[first.task : last] = self.key(problem, seed, first.number)
-        if self.order == BY_RATIO:
-            rule = rule._replace(ratio=with_room(rule.ratio, len(s.key)))
-            rule.ratio[first.task : last] = rank_ratio(problem)
+        if not self.weights:
+            return rule
+        rule = rule._replace(
+            about=with_room(rule.about, len(s.key)), tally=with_room(rule.tally, len(s.job_left), 0.0)
+        )
+        rule.about[first.task : last] = about(problem)
         if self.device == LATE:
             rule = rule._replace(price=with_room(rule.price, len(s.job_left)))
         return rule
@@ -191,11 +198,11 @@ class RuleDispatcher:
         return rule
 
 
-def with_room(column: Floats, room: int) -> Floats:
-    """The column, or a longer one of ones behind it."""
+def with_room(column: Floats, room: int, fill: float = 1.0) -> Floats:
+    """The column, or a longer one that goes on with a number."""
     if len(column) >= room:
         return column
-    return np.concatenate([column, np.ones((room - len(column), *column.shape[1:]))])
+    return np.concatenate([column, np.full((room - len(column), *column.shape[1:]), fill)])
 
 
 fifo = RuleDispatcher("fifo", IDLE)
@@ -204,5 +211,5 @@ edf = RuleDispatcher("edf", IDLE, by_due_time)
 random = RuleDispatcher("random", IDLE, by_draw)
 eft = RuleDispatcher("eft", VIRTUAL)
 heft = RuleDispatcher("heft", VIRTUAL, by_rank)
-srw = RuleDispatcher("srw", VIRTUAL, order=BY_LEFT)
-priced = RuleDispatcher("priced", LATE, order=BY_RATIO)
+srw = RuleDispatcher("srw", VIRTUAL, weights=SRW)
+priced = RuleDispatcher("priced", LATE, weights=PRICED)

@@ -46,9 +46,9 @@ from weft.sim.tasks.features import CandidateSight as CandidateSight
 from weft.sim.tasks.features import check_sight as check_sight
 from weft.sim.tasks.features import feature_names as feature_names
 from weft.sim.tasks.prices import price_problems
-from weft.sim.tasks.ranks import chain_of, rank_of, rank_ratio
+from weft.sim.tasks.ranks import chain_of, rank_of
 from weft.sim.tasks.rules import (
-    BY_RATIO,
+    BY_WEIGHTS,
     LATE,
     TaskRule,
     best_in_pool,
@@ -57,6 +57,7 @@ from weft.sim.tasks.rules import (
     write_ready,
 )
 from weft.sim.tasks.state import LOOK, Facts, Tasks, TaskState, data_ready, expected_run, may_use
+from weft.sim.tasks.weights import AT_RATIO, PRICED, about_all
 
 AT_FIRST = 4
 """So many times as many ready tasks as are listed are looked at, in order, before all are."""
@@ -75,8 +76,8 @@ def rule_of(problems: Sequence[Problem]) -> TaskRule:
     """The order of the list, without prices yet; as a rule it starts nothing by itself."""
     num_jobs = sum(len(problem.jobs) for problem in problems)
     width = max(problem.cluster.num_classes for problem in problems)
-    ratio = np.concatenate([rank_ratio(problem) for problem in problems])
-    return TaskRule(BY_RATIO, LATE, 0, ratio, np.ones((num_jobs, width)))
+    price, tally = np.ones((num_jobs, width)), np.zeros((num_jobs, 2))
+    return TaskRule(BY_WEIGHTS, LATE, 0, np.array(PRICED), about_all(problems), price, tally)
 
 
 def known_of(problems: Sequence[Problem], rule: TaskRule) -> Known:
@@ -85,10 +86,9 @@ def known_of(problems: Sequence[Problem], rule: TaskRule) -> Known:
     return Known(rule, base_of(rule), *(np.concatenate(column) for column in columns))
 
 
-def columns_of(problem: Problem) -> tuple[Floats, Floats, Floats, Floats]:
-    """Shortest run time, rank, rank over the job's and chain of every task."""
-    least = problem.best_run_times.astype(np.float64)
-    return least, rank_of(problem), rank_ratio(problem), chain_of(problem)
+def columns_of(problem: Problem) -> tuple[Floats, Floats, Floats]:
+    """Shortest run time, rank and chain of every task."""
+    return problem.best_run_times.astype(np.float64), rank_of(problem), chain_of(problem)
 
 
 def base_of(rule: TaskRule) -> TaskRule:
@@ -221,7 +221,7 @@ def _write_candidates(
         if count == 0:
             continue
         missing = missing and i != base
-        score = np.log(max(s.job_left[w.job[i]], 1e-300)) - known.ratio[i]
+        score = np.log(max(s.job_left[w.job[i]], 1e-300)) - known.rule.about[i, AT_RATIO]
         order = score if shown == 0 else order
         for m in range(count):
             n, p = found.count[0], look.device[m]

@@ -16,6 +16,7 @@ from weft.model.graph import Floats, Ints
 from weft.sim.jit import lean_inlined
 from weft.sim.tasks.rules import TaskRule
 from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, TAKEN, Tasks, TaskState, expected_run
+from weft.sim.tasks.weights import AT_RATIO
 
 FEATURE_VERSION = "candidates/3"
 WORLD = (
@@ -112,7 +113,6 @@ class Known(NamedTuple):
     base: TaskRule  # with virtual queues: what it would do is marked
     least: Floats  # (num_tasks,) shortest stated run time
     rank: Floats  # (num_tasks,) upward rank
-    ratio: Floats  # (num_tasks,) upward rank over the largest of the job
     chain: Floats  # (num_tasks,) tasks of the longest chain from it to an end, itself included
 
 
@@ -183,7 +183,7 @@ def write_task(
         unlocks = 0.0
         for e in range(w.succ_ptr[i], w.succ_ptr[i + 1]):
             unlocks += 1.0 if s.open_edges[w.succ[e]] % TAKEN == 1 else 0.0
-        out[RANK_RATIO], out[RANK] = known.ratio[i], log1p(known.rank[i] / unit)
+        out[RANK_RATIO], out[RANK] = known.rule.about[i, AT_RATIO], log1p(known.rank[i] / unit)
         out[CHILDREN] = log1p(np.float64(w.succ_ptr[i + 1] - w.succ_ptr[i]))
         out[CHAIN], out[UNLOCKS] = log1p(known.chain[i] - 1.0), log1p(unlocks)
     if sight.sees_deadlines and w.job_due[j] < np.inf:

@@ -16,14 +16,6 @@ def rank_of(problem: Problem) -> Floats:
     return rank
 
 
-def rank_ratio(problem: Problem) -> Floats:
-    """Upward rank over the largest of the job."""
-    rank = rank_of(problem)
-    most = np.zeros(len(problem.jobs))
-    np.maximum.at(most, problem.job_of, rank)
-    return np.asarray(rank / np.maximum(most, 1e-300)[problem.job_of], dtype=np.float64)
-
-
 def chain_of(problem: Problem) -> Floats:
     """How many tasks the longest chain from every task to an end of its job has, itself included."""
     without_data = compile_problem(problem)._replace(mean_latency=0.0, mean_inverse=0.0)

@@ -1,0 +1,128 @@
+"""Weights tuned by CMA-ES: the search, the learner, its run and what becomes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft import catalog
+from weft.errors import InputError
+from weft.policies.checkpoint import load_policy
+from weft.sim.tasks.weights import NAMES, PRICED
+from weft.training.es.cma import CMAES
+from weft.training.es.config import ESConfig
+from weft.training.es.learner import RuleES, weights_card
+from weft.training.recipes import read_recipe
+from weft.training.train import train
+
+SMALL = {
+    "generations": 4,
+    "population": 6,
+    "episodes": 3,
+    "jobs": 6,
+    "tasks": 10,
+    "load": [0.8],
+    "devices": [4],
+    "ccr": [1.0],
+    "validation.seeds": 2,
+    "validation.every": 2,
+}
+
+
+def valley(x: np.ndarray) -> float:
+    """Rosenbrock's function, least at ones."""
+    return float((100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum())
+
+
+def test_search_finds_the_bottom_of_a_curved_valley():
+    search = CMAES(np.zeros(5), 0.5, np.ones(5), 12, seed=3)
+    for _ in range(400):
+        search.tell(np.array([valley(x) for x in search.ask()]))
+    assert search.best == pytest.approx(np.ones(5), abs=1e-3)
+
+
+def test_search_goes_on_from_its_state():
+    first, second = (CMAES(np.zeros(4), 0.3, np.ones(4), 8, seed=5) for _ in range(2))
+    for _ in range(7):
+        first.tell(np.array([valley(x) for x in first.ask()]))
+    second.restore(first.state())
+    for _ in range(5):
+        a, b = first.ask(), second.ask()
+        assert a.tobytes() == b.tobytes()
+        first.tell(np.array([valley(x) for x in a]))
+        second.tell(np.array([valley(x) for x in b]))
+    assert first.best.tobytes() == second.best.tobytes()
+
+
+def test_search_adapts_to_scales():
+    search = CMAES(np.full(2, 5.0), 1.0, np.array([1.0, 100.0]), 8, seed=1)
+    for _ in range(120):
+        search.tell(np.array([x[0] ** 2 + (x[1] / 100) ** 2 for x in search.ask()]))
+    assert abs(search.best[0]) < 1e-3
+    assert abs(search.best[1]) < 0.1
+
+
+def learner(threads: int = 1) -> RuleES:
+    recipe = read_recipe("workflows-es", SMALL)
+    return RuleES(
+        lambda number: recipe.problem("train", number),
+        recipe.config,
+        weights_card(recipe),
+        seed=1,
+        threads=threads,
+    )
+
+
+def test_threads_change_nothing():
+    one, two = learner(1), learner(2)
+    assert one.step() == two.step()
+    assert one.policy()[0]["weights"].tobytes() == two.policy()[0]["weights"].tobytes()
+    one.close()
+    two.close()
+
+
+def test_weights_that_are_not_free_stay():
+    recipe = read_recipe("workflows-priced", SMALL | {"generations": 1})
+    learner = RuleES(lambda number: recipe.problem("train", number), recipe.config, weights_card(recipe))
+    learner.step()
+    found = learner.policy()[0]["weights"]
+    learner.close()
+    moved = {name for name, a, b in zip(NAMES, found, PRICED, strict=True) if a != np.float32(b)}
+    assert moved == {"work left", "rank ratio", "price"}
+
+
+def test_tuning_improves_on_the_rule_it_began_with(tmp_path: Path):
+    longer = {"generations": 16, "population": 10, "episodes": 8, "begin": "srw", "sigma": 0.4}
+    judged = {"validation.seeds": 8, "validation.rules": ["srw"]}
+    done = train("workflows-es", tmp_path / "run", settings=SMALL | longer | judged)
+    assert done.runs[0].best is not None
+    assert done.runs[0].best > 2.0
+
+
+def test_run_acts_as_a_dispatcher_and_resumes(tmp_path: Path):
+    whole = train("workflows-es", tmp_path / "whole", settings=SMALL)
+    part = tmp_path / "part"
+
+    def stop(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train("workflows-es", part, settings=SMALL, on_progress=stop)
+    train("workflows-es", part, settings=SMALL, resume=True)
+    assert whole.runs[0].best is not None
+    assert (part / "last.json").read_text() == (tmp_path / "whole" / "last.json").read_text()
+    assert catalog.task_dispatcher(f"{part}@best").name == f"{part}@best"
+
+
+def test_weights_may_begin_where_others_ended(tmp_path: Path):
+    train("workflows-es", tmp_path / "run", settings=SMALL | {"generations": 1, "sigma": 1e-9}, start="es")
+    found, _ = load_policy(f"{tmp_path / 'run'}@last")
+    shipped, _ = load_policy(catalog.policy_file("es") or "")
+    assert found["weights"] == pytest.approx(shipped["weights"], abs=1e-6)
+
+
+def test_config_refuses_a_weight_that_is_not_there():
+    with pytest.raises(InputError, match="no weight 'prise'; did you mean 'price'"):
+        ESConfig(free=("prise",))

@@ -1,0 +1,1 @@
+"""Policies that are the weights of a rule of the task view."""

@@ -1,0 +1,160 @@
+"""In which order the rules of the task view look at ready tasks: by a key, or by weighted features (``weights.py``)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.model.graph import Floats, Ints
+from weft.sim.heap import pop_event, push_event
+from weft.sim.jit import inlined, kernel, lean_inlined
+from weft.sim.tasks.state import TAKEN, Tasks, TaskState
+from weft.sim.tasks.weights import (
+    AGE,
+    AT_CHOOSY,
+    AT_DATA,
+    AT_JOB_RANK,
+    AT_RANK,
+    AT_RATIO,
+    AT_RUN,
+    CHOOSY,
+    DATA,
+    FOLD,
+    LEFT,
+    NUM_FOLDED,
+    NUM_WEIGHTS,
+    OPEN,
+    PATH,
+    RANK,
+    RATIO,
+    READY_TASKS,
+    RUN,
+    TINY,
+    UNLOCKED,
+)
+
+IDLE, VIRTUAL, LATE = range(3)
+BY_KEY, BY_WEIGHTS = range(2)
+
+
+class TaskRule(NamedTuple):
+    """One rule and what it knows; keys and work are columns of the state."""
+
+    order: int  # BY_KEY or BY_WEIGHTS: the smallest goes first
+    device: int  # IDLE, VIRTUAL or LATE
+    look: int  # VIRTUAL and LATE look at this many ready tasks per device
+    weights: Floats  # (NUM_WEIGHTS,), see ``weights.py``
+    about: Floats  # (num_tasks, NUM_ABOUT + num_classes) what is known of tasks beforehand, or (0, 0)
+    price: Floats  # (num_jobs, num_classes) of a unit of time, from the so-many-th arrival on, or (0, 0)
+    tally: Floats  # (num_jobs, 2) buffer, zero between decisions: ready tasks of a job, and the longest rank of them
+
+
+def keyed_rule(device: int, look: int = 0) -> TaskRule:
+    """A rule that goes by the keys of tasks alone."""
+    nothing = np.zeros((0, 0))
+    return TaskRule(BY_KEY, device, look, np.zeros(NUM_WEIGHTS), nothing, nothing, nothing)
+
+
+@kernel
+def write_ready(rule: TaskRule, w: Tasks, s: TaskState, b: int, tasks: Ints) -> int:
+    """Fill ``tasks`` with the ready tasks that come first; returns how many there are."""
+    fold = np.empty(NUM_FOLDED)
+    size, times, items = ordered(rule, w, s, b, fold)
+    count = min(size, len(tasks))
+    for k in range(count):
+        tasks[k] = items[0]
+        size = pop_event(times, items, size)
+    return count
+
+
+@lean_inlined
+def _fold(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> None:
+    """The weights at this decision, the backlog counted in."""
+    slots = 0.0
+    for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
+        slots += w.capacity[p, 0]
+    backlog = np.log((s.num_ready[b] + 1.0) / (slots + 1.0))
+    for at, plain, crowded in FOLD:
+        fold[at] = rule.weights[plain]
+        if crowded >= 0:
+            fold[at] += backlog * rule.weights[crowded]
+
+
+@lean_inlined
+def _tally(rule: TaskRule, w: Tasks, s: TaskState, b: int) -> None:
+    """Count the ready tasks of every job, and keep the longest rank of them."""
+    first = w.task_ptr[b]
+    for k in range(s.num_ready[b]):
+        i = s.ready[first + k]
+        j = w.job[i]
+        rank = rule.about[i, AT_RANK]
+        rule.tally[j, 1] = rank if rule.tally[j, 0] == 0.0 else max(rule.tally[j, 1], rank)
+        rule.tally[j, 0] += 1.0
+
+
+@lean_inlined
+def _untally(rule: TaskRule, w: Tasks, s: TaskState, b: int) -> None:
+    first = w.task_ptr[b]
+    for k in range(s.num_ready[b]):
+        rule.tally[w.job[s.ready[first + k]], 0] = 0.0
+
+
+@lean_inlined
+def _unlocked(w: Tasks, s: TaskState, i: int) -> float:
+    """Children that wait for task i alone."""
+    count = 0.0
+    for e in range(w.succ_ptr[i], w.succ_ptr[i + 1]):
+        if s.open_edges[w.succ[e]] % TAKEN == 1:
+            count += 1.0
+    return count
+
+
+@lean_inlined
+def _score(rule: TaskRule, w: Tasks, s: TaskState, b: int, i: int, fold: Floats) -> float:
+    """Smaller goes first; what has no weight is not looked at."""
+    if rule.order == BY_KEY:
+        return s.key[i]
+    j = w.job[i]
+    score = fold[LEFT] * np.log(max(s.job_left[j], TINY))
+    if fold[RATIO] != 0.0:
+        score += fold[RATIO] * rule.about[i, AT_RATIO]
+    if fold[RANK] != 0.0:
+        score += fold[RANK] * rule.about[i, AT_RANK]
+    if fold[PATH] != 0.0:
+        score += fold[PATH] * rule.tally[j, 1]
+    if fold[READY_TASKS] != 0.0:
+        score += fold[READY_TASKS] * np.log(rule.tally[j, 0])
+    if fold[UNLOCKED] != 0.0:
+        score += fold[UNLOCKED] * np.log1p(_unlocked(w, s, i))
+    if fold[DATA] != 0.0:
+        score += fold[DATA] * rule.about[i, AT_DATA]
+    if fold[RUN] != 0.0:
+        score += fold[RUN] * rule.about[i, AT_RUN]
+    if fold[OPEN] != 0.0:
+        score += fold[OPEN] * s.job_open[j] / (w.job_task_ptr[j + 1] - w.job_task_ptr[j])
+    if fold[AGE] != 0.0:
+        age = s.now[b] - w.job_release[j]
+        score += fold[AGE] * age / max(age + rule.about[i, AT_JOB_RANK], TINY)
+    if fold[CHOOSY] != 0.0:
+        score += fold[CHOOSY] * rule.about[i, AT_CHOOSY]
+    return score
+
+
+@inlined
+def ordered(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> tuple[int, Floats, Ints]:
+    """The ready tasks as a heap by (score, task); fills ``fold``."""
+    first = w.task_ptr[b]
+    times, items = np.empty(s.num_ready[b]), np.empty(s.num_ready[b], np.int64)
+    size = np.int64(0)
+    if rule.order == BY_WEIGHTS:
+        _fold(rule, w, s, b, fold)
+    counts = rule.order == BY_WEIGHTS and (fold[PATH] != 0.0 or fold[READY_TASKS] != 0.0)
+    if counts:
+        _tally(rule, w, s, b)
+    for k in range(s.num_ready[b]):
+        i = s.ready[first + k]
+        size = push_event(times, items, size, _score(rule, w, s, b, i, fold), i)
+    if counts:
+        _untally(rule, w, s, b)
+    return size, times, items

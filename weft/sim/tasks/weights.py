@@ -1,0 +1,114 @@
+"""Rules as numbers: what a ready task and a device for it are judged by, and by how much each counts.
+
+A rule of the task view orders ready tasks by a weighted sum of features, smallest first, and sends each to the
+device with the least finish plus a weighted sum of costs. ``srw`` and ``priced`` are two vectors of these weights,
+``es`` is a third that was tuned. Weights "x backlog" count as often as ready tasks crowd the slots: by the logarithm
+of ready tasks over slots.
+
+Everything is expected and known: logarithms of times differ by a constant under another unit, which moves no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from weft.model.graph import Floats
+from weft.model.problem import Problem
+from weft.sim.arrays import Arrays, compile_problem
+from weft.sim.timeline.list_planning import optimistic_cost, upward_rank
+
+NAMES = (
+    "work left",
+    "work left x backlog",
+    "rank ratio",
+    "rank ratio x backlog",
+    "rank",
+    "rank x backlog",
+    "path left",
+    "path left x backlog",
+    "ready tasks",
+    "unlocked",
+    "data out",
+    "run time",
+    "run time x backlog",
+    "share left",
+    "age",
+    "choosy",
+    "price",
+    "price x backlog",
+    "idle gap",
+    "idle gap x backlog",
+    "time there",
+    "data wait",
+    "later",
+    "later x backlog",
+)
+"""The first sixteen order tasks, the last eight are added to the finish on a device."""
+NUM_WEIGHTS = len(NAMES)
+VERSION = "task-weights/1"
+
+# Weights at one decision, the backlog counted in: see ``fold``.
+LEFT, RATIO, RANK, PATH, READY_TASKS, UNLOCKED, DATA, RUN, OPEN, AGE, CHOOSY = range(11)
+PRICE, GAP, THERE, WAIT, LATER = range(11, 16)
+NUM_FOLDED = 16
+FOLD = (
+    (LEFT, 0, 1), (RATIO, 2, 3), (RANK, 4, 5), (PATH, 6, 7), (READY_TASKS, 8, -1), (UNLOCKED, 9, -1),
+    (DATA, 10, -1), (RUN, 11, 12), (OPEN, 13, -1), (AGE, 14, -1), (CHOOSY, 15, -1), (PRICE, 16, 17),
+    (GAP, 18, 19), (THERE, 20, -1), (WAIT, 21, -1), (LATER, 22, 23),
+)  # fmt: skip
+"""Of every folded weight: its place, that of the weight, and that of the one that counts with the backlog, -1: none."""
+
+# Columns of what is known of a task beforehand; the rest is PEFT's optimistic cost, one column per class.
+AT_RATIO, AT_RANK, AT_DATA, AT_RUN, AT_CHOOSY, AT_JOB_RANK = range(6)
+NUM_ABOUT = 6
+TINY = 1e-300
+
+
+def vector(weights: Mapping[str, float]) -> tuple[float, ...]:
+    """The weights of these names, the others 0."""
+    strange = sorted(set(weights) - set(NAMES))
+    if strange:
+        raise KeyError(strange[0])
+    return tuple(float(weights.get(name, 0.0)) for name in NAMES)
+
+
+SRW = vector({"work left": 1.0})
+PRICED = vector({"work left": 1.0, "rank ratio": -1.0, "price": 1.0})
+
+
+def about(problem: Problem, width: int | None = None) -> Floats:
+    """What rules know of every task of a problem: (num_tasks, NUM_ABOUT + ``width``), width classes at least its own."""
+    a = compile_problem(problem)
+    rank = upward_rank(a, np.array(problem.mean_run_times))
+    found = np.zeros((problem.num_tasks, NUM_ABOUT + (width or problem.cluster.num_classes)))
+    most = np.zeros(len(problem.jobs))
+    np.maximum.at(most, problem.job_of, rank)
+    best = np.sort(np.where(problem.device_counts > 0, problem.run_times, np.inf), axis=1)
+    first, second = best[:, 0], best[:, min(1, best.shape[1] - 1)]
+    out = _data_out(a)
+    found[:, AT_RATIO] = rank / np.maximum(most, TINY)[problem.job_of]
+    found[:, AT_RANK] = np.log(np.maximum(rank, TINY))
+    found[:, AT_DATA] = out / np.maximum(out + first, TINY)
+    found[:, AT_RUN] = np.log(np.maximum(first, TINY))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = np.log(second / first)
+    found[:, AT_CHOOSY] = np.minimum(np.where(np.isnan(spread), 0.0, spread), 3.0)
+    found[:, AT_JOB_RANK] = most[problem.job_of]
+    later = optimistic_cost(a)
+    found[:, NUM_ABOUT : NUM_ABOUT + later.shape[1]] = later
+    return found
+
+
+def _data_out(a: Arrays) -> Floats:
+    """Mean time that all data of a task takes to its children; the same bits whatever other jobs there are."""
+    edge = a.mean_latency + a.succ_data * a.mean_inverse
+    source = np.repeat(np.arange(len(a.succ_ptr) - 1), np.diff(a.succ_ptr))
+    return np.bincount(source, weights=edge, minlength=len(a.succ_ptr) - 1)
+
+
+def about_all(problems: Sequence[Problem]) -> Floats:
+    """The same of problems side by side."""
+    width = max(problem.cluster.num_classes for problem in problems)
+    return np.concatenate([about(problem, width) for problem in problems])

@@ -1,0 +1,1 @@
+"""Weights of a rule tuned by an evolution strategy."""
