@@ -159,7 +159,7 @@ def _task_scheduler(name: str | Any) -> Any:
         return found if base == name else replace(found, name=name, profiles=True)
     if is_policy(base):
         found = _resolved("weft.policies.of_tasks:load_task_policy")(policy_file(base) or base)
-        return found if base == name else replace(found, name=name, profiles=True)
+        return replace(found, name=name, profiles=found.profiles or base != name)
     other = None if kinds_of(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
 
