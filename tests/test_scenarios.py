@@ -15,6 +15,7 @@ from weft.catalog import kinds_of
 from weft.errors import InputError, WeftError
 from weft.io.files import read_cluster, write_problem
 from weft.kinds import PROBLEMS, TASKS
+from weft.model.bounds import longest_path
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem
 from weft.scenarios import (
@@ -140,6 +141,22 @@ def test_stream_of_workflows_meets_its_load():
     work = priced_work(problem, class_prices(problem)).mean() * problem.num_tasks / len(problem.jobs)
     gap = problem.jobs[1].release - problem.jobs[0].release
     assert work / (gap * problem.cluster.num_devices) == pytest.approx(0.8)
+
+
+def test_workflows_need_memory_around_a_share_of_the_smallest_device():
+    whole = scenario("workflows", tasks=400, memory=0.5).problem("test", 0)
+    plain = scenario("workflows", tasks=400).problem("test", 0)
+    need = whole.graph.memory / 16e9
+    assert np.median(need) == pytest.approx(0.5, rel=0.15)
+    assert 0.1 < (need > 1).mean() < 0.3 and need.max() <= 2.5
+    np.testing.assert_array_equal(whole.graph.work, plain.graph.work)
+
+
+def test_workflows_are_due_a_multiple_of_their_critical_path():
+    problem = scenario("workflows", load=0.5, jobs=4, tasks=10, deadline=3.0).dispatched("test", 0, 0)
+    for j, job in enumerate(problem.jobs):
+        own = problem.best_run_times[problem.offsets[j] : problem.offsets[j + 1]]
+        assert job.deadline == pytest.approx(3.0 * longest_path(job.graph, own))
 
 
 def test_load_counts_slots(tmp_path: Path):

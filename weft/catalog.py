@@ -10,6 +10,7 @@ import importlib
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from weft.roster import DISPATCHERS as DISPATCHERS
 from weft.roster import PLAN as PLAN
 from weft.roster import PLANNERS as PLANNERS
 from weft.roster import POLICIES as POLICIES
+from weft.roster import PROFILE as PROFILE
 from weft.roster import ROLES as ROLES
 from weft.roster import SEARCH as SEARCH
 from weft.roster import VARIANTS as VARIANTS
@@ -56,7 +58,7 @@ def is_weights(name: str) -> bool:
 def find(name: str | Any, kind: Kind) -> Any:
     """What a name stands for in one kind of run; a name that acts elsewhere only is refused with what it is.
 
-    A name is one of the tables above, a variant of one (``NAME+wait``, ``plan:NAME``), weights or a run folder, a
+    A name is one of the tables above, a variant of one (``NAME+wait``, ``NAME+profile``, ``plan:NAME``), weights or a run folder, a
     TOML mix of rules, code that the command line names (``mine.py:Mine``, see ``weft.plugins``), or the
     entry point of a package. Any object with ``plan`` or ``decide`` stands for itself.
     """
@@ -92,7 +94,10 @@ def chooser(name: str) -> Dispatcher | Learned:
 
 
 def task_dispatcher(name: str | Any) -> TaskDispatcher:
-    """The dispatcher of this name for single tasks; ``plan:NAME`` has a planner plan jobs as they arrive."""
+    """The dispatcher of this name for single tasks.
+
+    ``NAME+profile`` is a rule that learns run times, ``plan:NAME`` has a planner plan jobs as they arrive.
+    """
     found: TaskDispatcher = find(name, TASKS)
     return found
 
@@ -148,10 +153,13 @@ def _task_scheduler(name: str | Any) -> Any:
     if name.startswith(PLAN):
         inner = planner(name.removeprefix(PLAN))
         return _resolved("weft.schedulers.dispatchers.replanning:PlanDispatcher")(name, inner)
-    if name in DISPATCHERS and DISPATCHERS[name].tasks:
-        return _resolved(DISPATCHERS[name].tasks)
-    if is_policy(name):
-        return _resolved("weft.policies.of_tasks:load_task_policy")(policy_file(name) or name)
+    base = name.removesuffix(PROFILE)
+    if base in DISPATCHERS and TASKS in kinds_of(name):
+        found = _resolved(DISPATCHERS[base].tasks)
+        return found if base == name else replace(found, name=name, profiles=True)
+    if is_policy(base):
+        found = _resolved("weft.policies.of_tasks:load_task_policy")(policy_file(base) or base)
+        return replace(found, name=name, profiles=found.profiles or base != name)
     other = None if kinds_of(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
 
@@ -166,10 +174,12 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
     """Where the scheduler of this name that weft brings acts; nothing for other names."""
     if name.startswith(PLAN):
         return (TASKS,)
-    rule = DISPATCHERS.get(name.removesuffix(WAIT))
+    rule = DISPATCHERS.get(name.removesuffix(WAIT).removesuffix(PROFILE))
     acts_on = [*rule.acts_on] if rule is not None else []
     if name.endswith(WAIT):
         acts_on = [one for one in acts_on if one == QUEUES.name]
+    if name.endswith(PROFILE):
+        acts_on = [TASKS.name] if rule is not None and rule.may_profile else []
     if name in PLANNERS:
         acts_on.append(PROBLEMS.name)
     if name in POLICIES:

@@ -45,4 +45,5 @@ def versions_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def _is_known(name: str) -> bool:
-    return name.removesuffix(catalog.WAIT).removesuffix(catalog.SEARCH) in catalog.builtin_names()
+    base = name.removesuffix(catalog.WAIT).removesuffix(catalog.PROFILE).removesuffix(catalog.SEARCH)
+    return base in catalog.builtin_names()

@@ -43,6 +43,11 @@ class Views:
         """The names of its views."""
         return tuple(name for name in (QUEUES.name, TASKS.name) if getattr(self, name))
 
+    @property
+    def may_profile(self) -> bool:
+        """Whether it has a rule on single tasks that can learn run times."""
+        return self.tasks.startswith(f"{_TASKS}:")
+
 
 # fmt: off
 PLANNERS: dict[str, Entry] = {
@@ -103,17 +108,20 @@ DISPATCHERS: dict[str, Views] = {
     "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest hand-made rule", tasks=f"{_TASKS}:priced"),
 }
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
-``plan:NAME`` has a planner plan the jobs as they arrive."""
+``NAME+profile`` that of a rule on single tasks that learns run times; ``plan:NAME`` has a planner plan the jobs as they arrive."""
 # fmt: on
 
 WAIT = "+wait"
 """Suffix of a dispatcher of queues that waits where it would idle."""
+PROFILE = "+profile"
+"""Suffix of a rule on single tasks that learns run times from those it observes."""
 PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
 SEARCH = "+search"
 """Suffix of weights or a run whose best draw is improved by search."""
 VARIANTS = {
     f"NAME{WAIT}": f"a dispatcher that acts on {QUEUES} and waits for the next event where NAME idles",
+    f"NAME{PROFILE}": f"a rule or policy that acts on {TASKS} and corrects stated run times, per kind and class, by those observed",
     f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
 }
 """How further dispatchers are named, and what they do."""

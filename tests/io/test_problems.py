@@ -148,3 +148,14 @@ def test_problem_puts_the_job_in_front_of_a_field():
     with pytest.raises(InputError) as caught:
         problem_from_document({"cluster": CPU, "jobs": [{"graph": GRAPH}, {"graph": bad}]})
     assert caught.value.field == "jobs[1].graph.tasks[0].work"
+
+
+def test_written_problem_keeps_how_wrong_run_times_are(pair: Cluster, tmp_path: Path):
+    problem = Problem(TaskGraph([1.0]), pair, noise=0.1, bias=0.5, drift=0.2)
+    write_problem(problem, tmp_path / "p.json")
+    again = read_problem(tmp_path / "p.json")
+    assert (again.noise, again.bias, again.drift) == (0.1, 0.5, 0.2)
+
+
+def test_exact_run_times_are_not_mentioned_in_a_file(pair: Cluster):
+    assert not {"bias", "drift"} & set(problem_document(Problem(TaskGraph([1.0]), pair)))

@@ -291,6 +291,47 @@ def test_realise_joins_run_if_any_branch_reaches_them():
     assert all(realise(Problem(graph, MIXED), seed).runs[3] for seed in range(20))
 
 
+def wrong(**spreads: float) -> Problem:
+    """Five jobs of two kinds on two classes, with run times that are not as stated."""
+    graph = TaskGraph([1.0, 2.0, 3.0], [0], [1], kind=[0, 1, 0], kinds=("x", "y"))
+    return Problem([Job(graph, f"j{k}", release=float(k)) for k in range(5)], MIXED, **spreads)
+
+
+def factors(problem: Problem, seed: int) -> np.ndarray:
+    """(num_jobs, 3, num_classes) run times that happen over those stated."""
+    return (realise(problem, seed).run_times / problem.run_times).reshape(5, 3, -1)
+
+
+def test_bias_is_one_factor_per_kind_and_class():
+    found = factors(wrong(bias=0.5), 1)
+    np.testing.assert_allclose(found, np.broadcast_to(found[0], found.shape))
+    np.testing.assert_allclose(found[:, 0], found[:, 2])
+    assert abs(np.log(found[0, 0] / found[0, 1])).min() > 0.01
+    logs = np.concatenate([np.log(factors(wrong(bias=0.5), seed)[0, :2]).ravel() for seed in range(500)])
+    assert logs.std() == pytest.approx(0.5, rel=0.1)
+    assert np.exp(logs).mean() == pytest.approx(1.0, rel=0.1)
+
+
+def test_drift_walks_from_job_to_job():
+    found = factors(wrong(drift=0.4), 1)
+    np.testing.assert_array_equal(found[0], np.ones_like(found[0]))
+    np.testing.assert_allclose(found[:, 0], found[:, 2])
+    logs = np.array([np.log(factors(wrong(drift=0.4), seed)[:, 0, 0]) for seed in range(800)])
+    assert logs[:, 4].std() == pytest.approx(0.4, rel=0.1)
+    assert logs[:, 1].std() == pytest.approx(0.2, rel=0.1)
+
+
+def test_spreads_leave_other_draws_alone():
+    noisy, both = wrong(noise=0.3), wrong(noise=0.3, bias=0.5)
+    np.testing.assert_allclose(factors(noisy, 3) * factors(wrong(bias=0.5), 3), factors(both, 3))
+
+
+@pytest.mark.parametrize("spread", ["bias", "drift"])
+def test_spread_beyond_reason_is_refused(spread: str):
+    with pytest.raises(InputError, match=f"{spread}: expected a number from 0 to 5, got -1"):
+        wrong(**{spread: -1})
+
+
 def test_strategies_make_feasible_problems_of_every_link_kind():
     for links in ("free", "uniform", "nodes", "matrix"):
         cluster = make_cluster(1, 5, 3, links, is_plain=False)

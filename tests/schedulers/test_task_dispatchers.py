@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from weft import catalog
 from weft.errors import InfeasibleError, InputError, UnsupportedError
+from weft.evaluation.sweep.plan_runs import realised_problem
+from weft.execute.virtual_runs import drive_tasks
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder, TaskGraph
 from weft.model.prices import class_prices, priced_work
@@ -24,6 +26,9 @@ from weft.schedulers.dispatchers.queues import Dispatcher
 from weft.schedulers.dispatchers.replanning import PlanDispatcher
 from weft.schedulers.dispatchers.tasks import by_draw, run_one
 from weft.schedulers.planners.lists import Heft
+from weft.session import Session
+from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
+from weft.sim.tasks.rules import run_tasks
 from weft.sim.tasks.weights import AT_RATIO, about
 
 PLAIN = [name for name, entry in catalog.DISPATCHERS.items() if catalog.TASKS.name in entry.acts_on]
@@ -324,3 +329,103 @@ def test_plan_dispatcher_refuses_no_drift():
 def test_prices_are_ones_for_one_class():
     assert class_prices(two_jobs()).tolist() == [1.0]
     assert np.isfinite(priced_work(two_jobs(), np.ones(1))).all()
+
+
+# -- run times that are learnt -----------------------------------------------------------------------------
+
+
+def wrong_stream(seed: int, **settings: object) -> Problem:
+    chosen = scenario("workflows", **{"load": 0.8, "jobs": 30, "tasks": 15, "bias": 0.5, **settings})
+    return chosen.dispatched("test", 0, seed)
+
+
+def test_profile_learns_the_moving_mean_of_logarithms_per_kind_and_class():
+    problem = wrong_stream(0, noise=0.2)
+    world = realise(problem, 5)
+    w = compile_tasks([problem])
+    f, s = facts_of([world], w), new_task_state(w)
+    s.learns[:] = True
+    run_tasks(catalog.task_dispatcher("srw").prepare([problem], s, [0]), w, f, s)
+    rows = np.argsort(s.row_finish[: s.num_rows[0]], kind="stable")
+    mean, count = np.zeros_like(s.ratio), np.zeros_like(s.seen)
+    for row in rows.tolist():
+        i, c = s.row_task[row], problem.cluster.device_class[s.row_device[row]]
+        cell = problem.kind_of[i], c
+        took = np.log(world.run_times[i, c] / problem.run_times[i, c]) + np.log1p(0.2**2) / 2
+        count[cell] += 1
+        mean[cell] += max(1 / (count[cell] + 1), 0.05) * (took - mean[cell])
+    np.testing.assert_array_equal(s.seen, count)
+    np.testing.assert_allclose(s.ratio, mean, atol=1e-9)
+    np.testing.assert_allclose(s.factor, np.exp(mean), atol=1e-9)
+
+
+def test_without_a_profile_factors_stay_as_stated():
+    problem = wrong_stream(0)
+    w = compile_tasks([problem])
+    f, s = facts_of([realise(problem, 5)], w), new_task_state(w)
+    run_tasks(catalog.task_dispatcher("srw").prepare([problem], s, [0]), w, f, s)
+    assert (s.factor == 1.0).all() and (s.ratio != 0.0).any()
+
+
+@pytest.mark.parametrize("name", ["srw", "priced"])
+def test_profile_recovers_most_of_what_exact_knowledge_gives(name: str):
+    wrongly, learnt, exact = [], [], []
+    for seed in range(4):
+        problem = wrong_stream(seed)
+        world = realise(problem, seed)
+        wrongly.append(run(name, problem, seed).mean_jct)
+        learnt.append(run(f"{name}+profile", problem, seed).mean_jct)
+        known = realised_problem(problem, world)
+        exact.append(run_one(catalog.task_dispatcher(name), known, expected(known)).mean_jct)
+    assert np.mean(wrongly) - np.mean(learnt) > 0.6 * (np.mean(wrongly) - np.mean(exact)) > 0
+
+
+@pytest.mark.parametrize("name", ["priced+profile", "eft+profile", "es+profile"])
+def test_profile_decides_the_same_in_a_session(name: str):
+    problem = wrong_stream(1, jobs=6)
+    world = realise(problem, 1)
+    inside = run_one(catalog.task_dispatcher(name), problem, world)
+    for tells_graphs in (False, True):
+        chosen = Session(problem.cluster if tells_graphs else problem, name)
+        driven = drive_tasks(chosen, problem, world, tells_graphs=tells_graphs)
+        np.testing.assert_array_equal(driven.start, inside.start)
+        np.testing.assert_array_equal(driven.device, inside.device)
+
+
+def test_profile_of_a_session_is_in_its_snapshot():
+    problem = wrong_stream(2, jobs=3)
+    one = Session(problem, "eft+profile")
+    one.arrived(0, 0.0)
+    starts = [(start.job, start.task, start.device) for start in one.decide(0.0).starts]
+    for job, task, device in starts:
+        one.started(job, task, device, 0.0)
+    for job, task, device in starts:
+        one.finished(job, task, device, 5.0)
+    other = Session.restore(problem, one.snapshot())
+    assert one.decide(5.0) == other.decide(5.0)
+    for session in (one, other):
+        session.arrived(1, 6.0)
+    assert one.decide(6.0) == other.decide(6.0)
+
+
+@pytest.mark.parametrize("name", ["heft-job+profile", "batch-fifo+profile", "plan:heft+profile"])
+def test_profile_of_what_cannot_learn_is_refused(name: str):
+    with pytest.raises(InputError):
+        catalog.task_dispatcher(name)
+
+
+# -- memory and deadlines ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fifo", "srw", "priced", "edf", "plan:heft"])
+def test_memory_of_slots_and_large_tasks_is_honoured(name: str):
+    problem = wrong_stream(3, jobs=5, memory=0.5, deadline=3.0, noise=0.2)
+    classes = tuple(replace(c, slots=4) for c in problem.cluster.classes)
+    problem = problem.replaced(cluster=problem.cluster.replaced(classes=classes))
+    found = run(name, problem)
+    assert not validate(found)
+    memory = np.concatenate([job.graph.memory for job in problem.jobs])
+    limit = problem.cluster.class_column("memory")
+    large = memory > limit.min()
+    assert 0 < large.sum() < len(large)
+    assert (limit[problem.cluster.device_class[found.device]] >= memory[found.task]).all()

@@ -123,7 +123,7 @@ def test_every_column_grows_or_never_does():
     fixed = {
         "task_ptr", "job_ptr", "device_ptr", "pool_ptr", "link_ptr", "num_groups", "device_class", "group",
         "is_unary", "capacity", "pool", "pool_device_ptr", "pool_devices", "number", "latency", "inverse",
-        "drops_late",
+        "drops_late", "kind_ptr", "log_noise",
     }  # fmt: skip
     grows = {*growing.TASK_COLUMNS, *growing.EDGE_COLUMNS, *growing.JOB_COLUMNS, *growing.TASK_POINTERS}
     assert {*fixed, *grows, *growing.JOB_POINTERS} == set(Tasks._fields)
@@ -131,7 +131,7 @@ def test_every_column_grows_or_never_does():
         "now", "wake", "next_job", "num_ready", "free", "is_up", "has_room", "num_free", "pool_heap",
         "pool_place", "pool_size", "running", "queue", "queue_end", "queued", "dirty", "is_dirty", "num_dirty",
         "look_at", "row_ptr", "num_rows", "spare", "event_time", "event_item", "event_ptr", "num_events",
-        "count", "overflow",
+        "count", "overflow", "used", "recent", "learns", "seen", "ratio", "factor", "class_ratio",
     }  # fmt: skip
     assert {*fixed, *growing.TASK_STATE, *growing.JOB_STATE, *growing.ROW_STATE} == set(TaskState._fields)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -19,6 +21,7 @@ from weft.schedulers.dispatchers.tasks import LOOK, priced, run_one
 from weft.sim.adapters import StreamEnv, make
 from weft.sim.tasks.candidates import COLUMNS, WORLD, CandidateSight
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.sim.tasks.reward import TERMS, Reward
 from weft.testing import check_environment
 
 SMALL = CandidateSight(tasks=6, pools=2)
@@ -111,6 +114,57 @@ def test_more_jobs_in_the_system_cost_more():
     total = [env.step(np.array([[0]]))[0][0] for _ in range(2)]
     assert total == [-7.0, -4.0]  # x alone for 1, both for 3, y alone for 4
     assert env.ended[0] == pytest.approx(5.5)
+
+
+def due_stream() -> Problem:
+    found = streams(1, deadline=2.0, noise=0.3)[0]
+    return found.replaced(
+        cluster=found.cluster.replaced(classes=tuple(replace(c, slots=2) for c in found.cluster.classes))
+    )
+
+
+@pytest.mark.parametrize("of", ["jobs", "elapsed"])
+def test_terms_of_the_reward_are_those_of_the_schedule(of: str):
+    """Summed over an episode: time, busy time, imbalance step by step and misses, from the rows that ended."""
+    weights = {"time": 2.0, "busy": 3.0, "imbalance": 5.0, "misses": 7.0}
+    setup = TaskSetup((due_stream(),), SMALL, 0.5, 4.0, reward=Reward(of=of, **weights))
+    env, rng = TaskEnv(setup, 1), np.random.default_rng(0)
+    devices = env.problems[0].cluster.num_devices
+    times, done, total = [0.0], False, 0.0
+    while not done:
+        reward, over = env.step(np.array([[rng.choice(np.flatnonzero(env.mask[0, 0]))]]))
+        done, total = bool(over[0]), total + float(reward[0])
+        times.append(times[-1] + float(env.elapsed[0]) * 4.0)
+    terms = env.report()
+    steps = len(times) - 1
+    assert total == pytest.approx(sum(terms[f"reward_{name}"] for name in TERMS) * steps, rel=1e-4)
+    counted = job_time(env, 0) if of == "jobs" else times[-1]
+    assert terms["reward_time"] * steps == pytest.approx(-0.5 * 2.0 * counted, rel=1e-4)
+    again = TaskEnv(setup, 1)
+    busy, uneven, misses = np.zeros(devices), 0.0, 0
+    rng = np.random.default_rng(0)
+    for step in range(steps):
+        again.step(np.array([[rng.choice(np.flatnonzero(again.mask[0, 0]))]]))
+        if step == steps - 1:
+            break  # the state is that of the next episode
+        s, w, now = again.state, again.tasks, float(again.state.now[0])
+        busy[:] = 0.0
+        for row in np.flatnonzero(s.row_status[: s.num_rows[0]] > 0):
+            end = s.row_finish[row] if s.row_status[row] == 2 else now
+            busy[s.row_device[row]] += max(min(end, now) - s.row_start[row], 0.0) / 2.0
+        if now > times[step]:
+            uneven += busy.std() / now * (now - times[step])
+        late = s.job_finish - w.job_release > [job.deadline for job in again.problems[0].jobs]
+        misses = int(late.sum())
+    found = again.report()
+    assert found["reward_imbalance"] * steps <= -0.5 * 5.0 * uneven + 1e-6
+    assert found["reward_misses"] * steps <= -0.5 * 7.0 * 4.0 * misses + 1e-6
+    assert 0 < found["reward_busy"] * steps < 0.5 * 3.0 * times[-1]
+
+
+def test_reward_refuses_weights_below_zero():
+    with pytest.raises(InputError, match=r"reward.busy: expected a finite number >= 0, got -1"):
+        Reward(busy=-1.0)
 
 
 def test_sight_refuses_nothing_to_see():

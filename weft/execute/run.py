@@ -178,7 +178,7 @@ def outcomes_of(problem: Problem, seed: int) -> Callable[[Name, str], tuple[str,
     """What the branches of tasks lead to, as a seed draws it from their probabilities."""
     if not any(job.graph.is_conditional for job in problem.jobs):
         return lambda job, task: None
-    drawn = realise(problem.replaced(noise=0.0), seed)
+    drawn = realise(problem.replaced(noise=0.0, bias=0.0, drift=0.0), seed)
     found: dict[tuple[Name, str], tuple[str, ...]] = {}
     for j, job in enumerate(problem.jobs):
         graph = job.graph

@@ -148,7 +148,7 @@ def _for_plan(problem: Problem) -> Problem:
     """Without copies: what is carried out is told apart by job and task; from time 0 on."""
     job = replace(problem.jobs[0], release=0.0)
     objective = replace(problem.objective, copies=False)
-    return problem.replaced(jobs=(job,), objective=objective, noise=0.0)
+    return problem.replaced(jobs=(job,), objective=objective, noise=0.0, bias=0.0, drift=0.0)
 
 
 def _opener(dispatcher: Any, wanted: Wanted, problem: Problem) -> MakeSession:

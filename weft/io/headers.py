@@ -161,6 +161,8 @@ class ProblemPart(_Part):
     schema_name: str = Field("weft/problem/1", alias="schema")
     name: Text | None = None
     noise: Annotated[float, Field(ge=0)] = 0.0
+    bias: Annotated[float, Field(ge=0)] = 0.0
+    drift: Annotated[float, Field(ge=0)] = 0.0
     objective: ObjectivePart = ObjectivePart()
 
 

@@ -38,10 +38,14 @@ class Posed:
     objective: Objective
     noise: float
     name: str
+    bias: float = 0.0
+    drift: float = 0.0
 
     def on(self, cluster: Cluster) -> Problem:
         """The problem on these machines."""
-        return Problem(self.jobs, cluster, self.objective, self.noise, self.name)
+        return Problem(
+            self.jobs, cluster, self.objective, self.noise, self.name, bias=self.bias, drift=self.drift
+        )
 
 
 def problem_from_document(
@@ -63,7 +67,7 @@ def posed_from_document(document: Row, references: References | None = None, nam
     if not jobs:
         raise InputError("expected at least one job, got none", field="jobs")
     objective = Objective(part.objective.metric, part.objective.copies)
-    return Posed(jobs, objective, part.noise, part.name or name)
+    return Posed(jobs, objective, part.noise, part.name or name, part.bias, part.drift)
 
 
 def _job(row: Row, references: References | None, i: int) -> Job:
@@ -104,6 +108,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         "schema": SCHEMA,
         "name": problem.name,
         "noise": problem.noise,
+        **{key: getattr(problem, key) for key in ("bias", "drift") if getattr(problem, key)},
         "objective": {"metric": problem.objective.metric, "copies": problem.objective.copies},
         "cluster": cluster_document(problem.cluster),
         "jobs": [_job_row(job) for job in problem.jobs],

@@ -30,6 +30,12 @@ ORDER = 7
 """The random order of ready tasks in the task view: (job, task)."""
 CHECK = 8
 """Which large schedules the validator looks at: (row)."""
+BIAS = 9
+"""How wrong stated run times are: (kind, class, number)."""
+WANDER = 10
+"""How that changes from job to job: (kind, class, job, number)."""
+MEMORY = 11
+"""What tasks of drawn workflows need of the memory of a device: (job, task, number)."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:

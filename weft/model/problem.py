@@ -19,12 +19,14 @@ from weft.model.graph import Bools, Floats, Ints32, TaskGraph
 from weft.model.realisation import Realisation as Realisation
 from weft.model.realisation import expected as expected
 from weft.model.realisation import realise as realise
+from weft.model.run_times import run_times_on as run_times_on
 from weft.model.units import SECONDS
 
 INFINITE = float("inf")
 LONGEST = 1e300
 """All run times, transfers and releases of a problem together stay below: no sum overflows."""
-
+WIDEST = 5.0
+"""Spreads of logarithms beyond are refused: factors of e^5 and more."""
 
 METRICS = (
     "makespan",
@@ -99,6 +101,10 @@ class Problem:
     noise: float = 0.0
     """Coefficient of variation of log-normal run-time noise (mean 1) in a realisation."""
     name: str = "problem"
+    bias: float = 0.0
+    """How wrong stated run times are: spread of the logarithm of a factor (mean 1) per kind and class in a realisation."""
+    drift: float = 0.0
+    """How far those factors wander from the first job to the last: spread of the logarithm, as a random walk."""
 
     def __init__(
         self,
@@ -107,6 +113,8 @@ class Problem:
         objective: Objective | None = None,
         noise: float = 0.0,
         name: str | None = None,
+        bias: float = 0.0,
+        drift: float = 0.0,
     ) -> None:
         if isinstance(jobs, TaskGraph):
             jobs = (Job(jobs, name=jobs.name),)
@@ -116,11 +124,16 @@ class Problem:
             raise InputError("expected at least one job, got none", field="jobs")
         if not 0 <= noise < INFINITE:
             raise InputError(f"expected a finite coefficient of variation >= 0, got {noise}", field="noise")
+        for field, spread in (("bias", bias), ("drift", drift)):
+            if not 0 <= spread <= WIDEST:
+                raise InputError(f"expected a number from 0 to {WIDEST:g}, got {spread}", field=field)
         _check_units(jobs)
         object.__setattr__(self, "jobs", tuple(_named_apart(jobs)))
         object.__setattr__(self, "cluster", cluster)
         object.__setattr__(self, "objective", objective or Objective())
         object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "bias", bias)
+        object.__setattr__(self, "drift", drift)
         object.__setattr__(self, "name", name or jobs[0].graph.name)
         self.eligible  # noqa: B018  checks the names
         self.run_times  # noqa: B018  checks that every task can run somewhere
@@ -177,6 +190,24 @@ class Problem:
     def job_of(self) -> Ints32:
         """Job of every task."""
         return np.repeat(np.arange(len(self.jobs), dtype=np.int32), np.diff(self.offsets))
+
+    @property
+    def varies(self) -> bool:
+        """Whether run times that happen differ from those that are stated."""
+        return self.noise > 0 or self.bias > 0 or self.drift > 0
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the kinds of all tasks, as they first come up."""
+        used = (job.graph.kinds[k] for job in self.jobs for k in np.unique(job.graph.kind).tolist())
+        return tuple(dict.fromkeys(used))
+
+    @cached_property
+    def kind_of(self) -> npt.NDArray[np.int64]:
+        """Kind of every task, numbered as in ``kinds``."""
+        number = {name: k for k, name in enumerate(self.kinds)}
+        own = [np.array([number.get(name, -1) for name in job.graph.kinds], np.int64) for job in self.jobs]
+        return np.concatenate([row[job.graph.kind] for row, job in zip(own, self.jobs, strict=True)])
 
     def task_name(self, number: int) -> str:
         """Display name of a task: the file's id, with the job in front when there are several."""
@@ -325,55 +356,6 @@ def _eligible_row(job: Job, cluster: Cluster) -> Bools:
     if not row.any():
         raise InfeasibleError(f"job {job.name} may use no device", field="eligible")
     return row
-
-
-def run_times_on(graph: TaskGraph, cluster: Cluster) -> Floats:
-    """Run time of every task on every class, infinity where it cannot run; (num_tasks, num_classes).
-
-    The first that is given of: times per class, times per kind, speed per kind, speed; and the overhead of the class.
-    """
-    overhead = cluster.overheads_in(graph.time_unit).tolist()
-    table = np.full((graph.num_tasks, cluster.num_classes), np.nan)
-    column = {name: i for i, name in enumerate(graph.classes)}
-    explicit = ~np.isnan(graph.times).all(axis=1) & np.isnan(graph.work)
-    kinds_used = np.unique(graph.kind).tolist()
-    for c, device_class in enumerate(cluster.classes):
-        by_kind = np.full((len(graph.kinds), 2), np.nan)  # constant time, inverse speed
-        constant = device_class.times_in(graph.time_unit)
-        for k in kinds_used:
-            kind = graph.kinds[k]
-            by_kind[k, 0] = constant.get(kind, np.nan)
-            by_kind[k, 1] = 1.0 / device_class.speeds.get(kind, device_class.speed or np.nan)
-        times = np.where(
-            np.isnan(by_kind[graph.kind, 0]), graph.work * by_kind[graph.kind, 1], by_kind[graph.kind, 0]
-        )
-        times[explicit & np.isnan(times)] = INFINITE
-        if device_class.name in column:
-            given = graph.times[:, column[device_class.name]]
-            times = np.where(np.isnan(given), times, given)
-        _refuse_unknown(times, graph, device_class.name)
-        times[~_fits(graph, device_class)] = INFINITE
-        table[:, c] = times + overhead[c]
-    return table
-
-
-def _refuse_unknown(times: Floats, graph: TaskGraph, class_name: str) -> None:
-    unknown = np.flatnonzero(np.isnan(times))
-    if len(unknown):
-        task = graph.task(int(unknown[0]))
-        raise InputError(
-            f"no run time for kind {task.kind!r} (task {task.name!r}): give the class a speed, "
-            f"or list the kind in its times or speeds",
-            field=f"class {class_name}: times",
-        )
-
-
-def _fits(graph: TaskGraph, device_class: Any) -> Bools:
-    fits = (graph.slots <= device_class.slots) & (graph.memory <= device_class.memory)
-    for r, resource in enumerate(graph.resources):
-        fits &= graph.demands[:, r] <= device_class.capacity.get(resource, INFINITE)
-    result: Bools = fits
-    return result
 
 
 def _check_runnable(problem: Problem, table: Floats) -> None:

@@ -1,4 +1,4 @@
-"""What happens in one run of a problem: noise and branches, by keyed draws.
+"""What happens in one run of a problem: run times and branches, by keyed draws.
 
 The draw of one task never depends on another decision or draw.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import InputError
-from weft.model.draws import BRANCH, NOISE, keyed_uniform
+from weft.model.draws import BIAS, BRANCH, NOISE, WANDER, keyed_uniform
 from weft.model.graph import ALWAYS, Bools, Floats, TaskGraph
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def expected(problem: Problem) -> Realisation:
 
 def realise(problem: Problem, seed: int) -> Realisation:
     """Draw run times and branches; a draw is keyed by (seed, stream, job, task, class or group)."""
-    factors = _noise_factors(problem, seed)
+    factors = _noise_factors(problem, seed) * _bias_factors(problem, seed)
     taken = tuple(_draw_branches(job.graph, seed, j) for j, job in enumerate(problem.jobs))
     runs = np.concatenate([_runs(job.graph, t) for job, t in zip(problem.jobs, taken, strict=True)])
     return Realisation(seed, problem.run_times * factors, taken, runs)
@@ -57,11 +57,31 @@ def _noise_factors(problem: Problem, seed: int) -> Any:
         return 1.0
     task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
     classes = np.arange(problem.cluster.num_classes)
-    first = keyed_uniform(seed, NOISE, problem.job_of[:, None], task[:, None], classes, 0)
-    second = keyed_uniform(seed, NOISE, problem.job_of[:, None], task[:, None], classes, 1)
-    normal = np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)
+    normal = _normal(seed, NOISE, problem.job_of[:, None], task[:, None], classes)
     sigma2 = np.log1p(problem.noise**2)
     return np.exp(np.sqrt(sigma2) * normal - sigma2 / 2.0)
+
+
+def _bias_factors(problem: Problem, seed: int) -> Any:
+    """What stated run times are multiplied by, per task and class: by kind, and changing with the job."""
+    if problem.bias == 0 and problem.drift == 0:
+        return 1.0
+    classes, jobs = np.arange(problem.cluster.num_classes), np.arange(len(problem.jobs))
+    kinds = np.arange(len(problem.kinds))[:, None]
+    logs = np.zeros((len(jobs), len(kinds), len(classes)))
+    if problem.bias:
+        logs += problem.bias * _normal(seed, BIAS, kinds, classes, 0) - problem.bias**2 / 2.0
+    if problem.drift and len(jobs) > 1:
+        step = problem.drift / np.sqrt(len(jobs) - 1.0)
+        steps = step * _normal(seed, WANDER, kinds, classes, jobs[:, None, None]) - step**2 / 2.0
+        logs += np.cumsum(np.where(jobs[:, None, None] > 0, steps, 0.0), axis=0)
+    return np.exp(logs[problem.job_of, problem.kind_of])
+
+
+def _normal(*key: Any) -> Floats:
+    """Standard normal draws, each a function of its key alone."""
+    first, second = (keyed_uniform(*key, number) for number in (0, 1))
+    return np.asarray(np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second))
 
 
 def _draw_branches(graph: TaskGraph, seed: int, job: int) -> Bools:

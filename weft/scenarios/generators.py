@@ -85,7 +85,10 @@ FILE_SETTINGS = (
 
 GENERATORS: dict[str, Generator] = {
     "workflow": Generator(
-        ("family", "tasks", "ccr", "devices", "noise", "load", "arrivals", "jobs"),
+        (
+            *("family", "tasks", "ccr", "devices", "memory", "noise", "bias", "drift", "deadline"),
+            *("load", "arrivals", "jobs"),
+        ),
         workflow,
         may_dispatch=True,
     ),

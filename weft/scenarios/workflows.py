@@ -14,7 +14,9 @@ from weft.errors import InputError
 from weft.io.files import load_problem, read_cluster
 from weft.io.simple_clusters import cluster_of
 from weft.model.arrivals import Arrivals
+from weft.model.bounds import longest_path
 from weft.model.cluster import Cluster
+from weft.model.draws import MEMORY, keyed_uniform
 from weft.model.generate import generate
 from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices, priced_work
@@ -29,6 +31,8 @@ FEWEST = 8
 """Every shape can be made of this many tasks."""
 SCALE = 0.5
 """Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
+SPREAD_OF_MEMORY = 0.75
+"""Standard deviation of the logarithm of the memory that tasks need."""
 STREAM_OF_JOBS = 11
 """Keeps the draws of a stream apart from those of single workflows."""
 
@@ -36,7 +40,13 @@ STREAM_OF_JOBS = 11
 def posed(chosen: Scenario, graph: TaskGraph, cluster: Cluster) -> Problem:
     """The problem of one graph under the objective and noise of a scenario."""
     objective = Objective(chosen.recipe.metric, chosen.recipe.copies)
-    return Problem(graph, cluster, objective, chosen.number("noise"))
+    return _wrong(chosen, Problem(graph, cluster, objective, chosen.number("noise")))
+
+
+def _wrong(chosen: Scenario, problem: Problem) -> Problem:
+    """The problem with run times that are wrong by the bias and drift of a scenario, if it has any."""
+    spreads = {name: chosen.number(name) for name in ("bias", "drift") if chosen.settings.get(name)}
+    return problem.replaced(**spreads) if spreads else problem
 
 
 def workflow(chosen: Scenario, split: str, index: int) -> Problem:
@@ -44,8 +54,9 @@ def workflow(chosen: Scenario, split: str, index: int) -> Problem:
     if chosen.is_arriving:
         return arriving(chosen, split, index, 0)
     family = _families(chosen)[index % len(_families(chosen))]
-    graph = generate(family, chosen.whole("tasks"), seed=chosen.generator_seed(split, index))
-    return _with_ccr(chosen, posed(chosen, graph, _machines(chosen)))
+    seed, machines = chosen.generator_seed(split, index), _machines(chosen)
+    graph = with_memory(generate(family, chosen.whole("tasks"), seed=seed), machines, chosen, seed, 0)
+    return with_deadlines(_with_ccr(chosen, posed(chosen, graph, machines)), chosen.number("deadline"))
 
 
 def arriving(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
@@ -55,20 +66,46 @@ def arriving(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
     is that of the very jobs that arrive.
     """
     rng = np.random.default_rng([STREAM_OF_JOBS, chosen.generator_seed(split, index), seed])
-    noise = chosen.number("noise")
-    if chosen.recipe.generator == "files":
-        jobs, cluster, noise = _jobs_of_files(chosen, rng)
-    else:
-        jobs = [Job(_drawn(chosen, rng), f"job{j}") for j in range(chosen.whole("jobs"))]
-        cluster = _machines(chosen)
     objective = Objective(chosen.metric, chosen.recipe.copies)
-    together = Problem(jobs, cluster, objective, noise)
+    if chosen.recipe.generator == "files":
+        together = _of_files(chosen, rng).replaced(objective=objective)
+    else:
+        cluster, key = _machines(chosen), chosen.generator_seed(split, index) * 2**20 + seed
+        graphs = [_drawn(chosen, rng) for _ in range(chosen.whole("jobs"))]
+        jobs = [Job(with_memory(graph, cluster, chosen, key, j), f"job{j}") for j, graph in enumerate(graphs)]
+        together = _wrong(chosen, Problem(jobs, cluster, objective, chosen.number("noise")))
+        together = with_deadlines(together, chosen.number("deadline"))
     times = _arrivals(chosen, together, int(rng.integers(1 << 31)))
     released = [replace(job, release=float(time)) for job, time in zip(together.jobs, times, strict=True)]
     return _with_ccr(chosen, together.replaced(jobs=tuple(released)))
 
 
-def _jobs_of_files(chosen: Scenario, rng: np.random.Generator) -> tuple[list[Job], Cluster, float]:
+def with_deadlines(problem: Problem, slack: float) -> Problem:
+    """Every job due this many times its critical path, at the shortest run times, after its release; 0: never."""
+    if not slack:
+        return problem
+    due, best = [], problem.best_run_times
+    for j, job in enumerate(problem.jobs):
+        own = best[problem.offsets[j] : problem.offsets[j + 1]]
+        due.append(replace(job, deadline=slack * longest_path(job.graph, own)))
+    return problem.replaced(jobs=tuple(due))
+
+
+def with_memory(graph: TaskGraph, cluster: Cluster, chosen: Scenario, seed: int, job: int) -> TaskGraph:
+    """Tasks that need memory: log-normal around a share of the smallest device's, at most the largest device's."""
+    share = chosen.number("memory")
+    if not share:
+        return graph
+    present = cluster.class_column("memory")[cluster.device_class]
+    if not np.isfinite(present).all():
+        raise InputError("expected a cluster whose classes all state their memory", field="settings.memory")
+    first, second = (keyed_uniform(seed, MEMORY, job, np.arange(graph.num_tasks), k) for k in (0, 1))
+    normal = np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)
+    need = share * float(present.min()) * np.exp(SPREAD_OF_MEMORY * normal)
+    return graph.replaced(memory=np.minimum(need, float(present.max())))
+
+
+def _of_files(chosen: Scenario, rng: np.random.Generator) -> Problem:
     """As many jobs as are asked for, each drawn from those of the files, on the cluster and under the noise that all share."""
     files = chosen.recipe.files
     found = [read_file(chosen, file) for file in files]
@@ -77,10 +114,13 @@ def _jobs_of_files(chosen: Scenario, rng: np.random.Generator) -> tuple[list[Job
             raise InputError(f"expected the cluster of {files[0]}, or one for all by --cluster", file=file)
         if problem.noise != found[0].noise:
             raise InputError(f"expected the noise of {files[0]}, or one for all by --set noise=X", file=file)
+        for name in ("bias", "drift"):
+            if getattr(problem, name) != getattr(found[0], name):
+                raise InputError(f"expected the {name} of {files[0]}", file=file)
     pool = [job for problem in found for job in problem.jobs]
     drawn = rng.integers(len(pool), size=chosen.whole("jobs")).tolist()
     jobs = [replace(pool[k], name=f"{pool[k].name}-{j}", release=0.0) for j, k in enumerate(drawn)]
-    return jobs, found[0].cluster, found[0].noise
+    return found[0].replaced(jobs=tuple(jobs), name=jobs[0].graph.name)
 
 
 def read_file(chosen: Scenario, file: str) -> Problem:

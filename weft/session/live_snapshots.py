@@ -26,6 +26,7 @@ def stored_tasks(live: LiveTasks) -> dict[str, Any]:
     sizes, state = _sizes(live), live.s._asdict()
     return {
         "state": {name: plain(state[name][: sizes.get(name)]) for name in state if name not in _LEFT_OUT},
+        "kinds": list(live.kinds),
         "taken": live.f.taken[: live.num_edges].tolist(),
         "release": live.w.job_release[: live.num_jobs].tolist(),
     }

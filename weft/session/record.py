@@ -86,7 +86,7 @@ class Record:
             raise InputError("expected a job that has ended, and none has that is remembered", field="record")
         origin = min(0.0, *(story.arrived for story in stories))  # releases are never below 0
         told = tuple(_told(job, story, origin) for job, story in zip(jobs, stories, strict=True))
-        return _Told(problem.replaced(jobs=told, noise=0.0), stories, origin).schedule()
+        return _Told(problem.replaced(jobs=told, noise=0.0, bias=0.0, drift=0.0), stories, origin).schedule()
 
     def snapshot(self) -> list[list[Any]]:
         """Everything, as plain data."""

@@ -87,6 +87,7 @@ class TaskView:
             own.jobs, self._decider = self._places.jobs, own
         else:
             self._rule = dispatcher.rule([problem], self._s, [self._seed])
+            self._s.learns[:] = dispatcher.profiles
             self._prices = LivePrices(problem.slot_counts) if dispatcher.is_priced else None
         if isinstance(dispatcher, DecidingDispatcher):
             self._decider = self._growing = dispatcher.decider(problem, self._rule)
@@ -251,7 +252,8 @@ class TaskView:
         """A task runs, from this time on."""
         row = self._row[item]
         self._s.row_start[row] = time
-        self._s.row_expected[row] = time + self._w.run[self._task(item), self._w.device_class[lane]]
+        task, c = self._task(item), self._w.device_class[lane]
+        self._s.row_expected[row] = time + self._w.run[task, c] * self._s.factor[self._w.kind[task], c]
 
     def adopt(self, item: int, lane: int) -> bool:
         """A waiting task was started on a lane without a decision; returns whether that could be."""
@@ -397,6 +399,7 @@ class TaskView:
         """Go back to a snapshot; whatever does not fit raises a KeyError, TypeError or ValueError."""
         numbers = [int(number) for number in stored["numbers"]]
         self._lay_out(has_jobs=False)
+        self._live.know_kinds([str(name) for name in stored["kinds"]])
         if numbers:
             jobs = tuple(added[n] if n in added else self._known[n] for n in numbers)
             self._add(self._problem_of(jobs), numbers, [int(item) for item in stored["first_items"]])

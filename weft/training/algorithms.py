@@ -147,7 +147,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.ppo.task_recipe:TaskRecipe",
         "weft.training.ppo.candidate_learner:candidate_learner",
         ("scenario", "streams"),
-        ("settings", "candidates", "config", "validation"),
+        ("settings", "candidates", "reward", "config", "validation"),
         DISPATCHER,
     ),
     "rule-es": Algorithm(

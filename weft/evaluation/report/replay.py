@@ -102,7 +102,7 @@ def _has_trace(swept: Evaluation, cell: str, sample: Sample, scheduler: str, tra
 
 def _plan(problem: Problem, made: Instance, scheduler: str) -> Schedule:
     found = catalog.schedule(problem, scheduler, seed=made.sample.seed, effort=made.effort).schedule
-    if problem.noise > 0:
+    if problem.varies:
         return replayed(found, realise(found.problem, noise_seed(made.sample.problem, made.sample.seed)))
     return found
 

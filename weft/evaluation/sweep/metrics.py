@@ -46,6 +46,7 @@ METRICS = {
         Metric("p99_jct", "99th percentile of the job time", TIME),
         Metric("batch_fill", "batch fill", lower_is_better=None, most=1.0),
         Metric("expired", "expired jobs", is_count=True),
+        Metric("misses", "missed deadlines", is_count=True),
         Metric("best_known", "best known makespan", TIME, None),
         *(Metric(name, f"makespan above the bound, {said}", "%") for name, said in VALIDATED.items()),
         *(Metric(f"{name}_percent", f"job time against the {name}", "%", least=-100.0) for name in GROUPS),

@@ -49,7 +49,7 @@ def _measured(unit: Unit, problem: Problem, seed: int, seen: dict[Judged, Row]) 
     result = catalog.schedule(problem, unit.scheduler, seed=seed, effort=unit.effort)
     plan = result.schedule
     is_checked = is_drawn_for_check(unit.check, len(plan), key)
-    if problem.noise > 0:
+    if problem.varies:
         return Measured(_noisy_row(unit, key, plan, is_checked), result.seconds)
     same = (trace_hash(plan), plan.lower_bounds, is_checked)
     if same not in seen:
@@ -106,7 +106,7 @@ def realised_problem(problem: Problem, realisation: Realisation) -> Problem:
     for j, job in enumerate(problem.jobs):
         times = realisation.run_times[problem.offsets[j] : problem.offsets[j + 1]]
         jobs.append(replace(job, graph=job.graph.replaced(classes=names, times=times)))
-    return problem.replaced(jobs=tuple(jobs), noise=0.0)
+    return problem.replaced(jobs=tuple(jobs), noise=0.0, bias=0.0, drift=0.0)
 
 
 def as_it_happened(carried: Schedule) -> Schedule:

@@ -111,6 +111,11 @@ def _row(unit: Unit, name: str, seed: int, found: Schedule) -> Row:
             "batch_fill": 1.0,
             "makespan": found.makespan,
             "expired": int((found.outcome == EXPIRED).sum()),
+            **(
+                {"misses": found.misses}
+                if any(job.deadline is not None for job in found.problem.jobs)
+                else {}
+            ),
             **unit.scenario.figures(found),
         },
         valid=fault is None if is_checked else None,

@@ -25,17 +25,17 @@ from weft.sim.tasks.candidates import (
     FEATURE_VERSION,
     WORLD,
     CandidateSight,
-    Known,
     Listed,
     base_of,
     check_sight,
+    columns_of,
     known_of,
     list_candidates,
     prepare,
     rule_of,
 )
+from weft.sim.tasks.features import Known
 from weft.sim.tasks.moves import commit
-from weft.sim.tasks.ranks import rank_of
 from weft.sim.tasks.rules import LATE, TaskRule
 from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
 from weft.sim.tasks.weights import PRICED
@@ -63,6 +63,7 @@ class CandidateDispatcher(DecidingDispatcher):
         found = []
         for problem, world in zip(problems, worlds, strict=True):
             run = Run(problem, world, outages)
+            run.s.learns[:] = self.profiles
             found.append(run.play(CandidateDecider(self, prepare([problem], run.s))))
         return found
 
@@ -90,14 +91,16 @@ class CandidateDecider:
 
     def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
         """Learn of the tasks of a further problem, numbered from ``first``; the rule has grown for them."""
-        room, last = len(rule.about), first + problem.num_tasks
-        least, rank = (with_room(column, room) for column in (self._known.least, self._known.rank))
-        least[first:last], rank[first:last] = problem.best_run_times, rank_of(problem)
-        self._known = Known(rule, base_of(rule), least, rank)
+        last, columns = first + problem.num_tasks, self._known[2:]
+        room = last if last <= len(columns[0]) else max(last, 2 * len(columns[0]))
+        grown = [with_room(column, room) for column in columns]
+        for column, own in zip(grown, columns_of(problem), strict=True):
+            column[first:last] = own
+        self._known = Known(rule, base_of(rule), *grown)
 
     def close_up(self, tasks: Ints) -> None:
         """Only these tasks are left, numbered anew in their order."""
-        for column in (self._known.least, self._known.rank):
+        for column in self._known[2:]:
             column[: len(tasks)] = column[tasks]
 
     def decide(self, w: Tasks, f: Facts, s: TaskState) -> None:
@@ -129,7 +132,8 @@ def load_dispatcher(name: str) -> CandidateDispatcher:
     try:
         shape = _checked(card)
         policy = CandidatePolicy(weights, shape, card)
-        return CandidateDispatcher(name, policy=policy, sight=_sight(card))
+        sight = _sight(card)
+        return CandidateDispatcher(name, profiles=sight.profile, policy=policy, sight=sight)
     except InputError as error:
         raise error.at(file=name) from None
 

@@ -186,7 +186,7 @@ class Plans:
         now = float(self.s.now[ENV])
         job = replace(self.jobs[j], release=now, eligible=self._eligible(j))
         try:
-            alone = self.problem.replaced(jobs=(job,), noise=0.0)
+            alone = self.problem.replaced(jobs=(job,), noise=0.0, bias=0.0, drift=0.0)
         except InfeasibleError:  # no device is up that could run some task: a later plan may find one
             return
         plan = self._planned(alone, first)

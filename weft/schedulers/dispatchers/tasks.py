@@ -124,6 +124,8 @@ class RuleDispatcher:
     weights: tuple[float, ...] = ()
     """What order and devices go by (``sim/tasks/weights.py``); empty: the key, and the earliest finish."""
     look: int = LOOK
+    profiles: bool = False
+    """Whether run times that it observed correct those it expects, per kind and class."""
 
     def supports(self, problem: Problem) -> str | None:
         return refuse_tasks(problem)
@@ -141,6 +143,7 @@ class RuleDispatcher:
         moves = [moves_of(outages, problem) for problem in problems]
         pairs = zip(moves, problems, strict=True)
         s = new_task_state(w, max((extra_rows(own, problem) for own, problem in pairs), default=0))
+        s.learns[:] = self.profiles
         rule = self.prepare(problems, s, seeds)
         if outages:
             for b, problem in enumerate(problems):

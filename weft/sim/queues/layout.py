@@ -113,7 +113,7 @@ def refuse_stream(problem: Problem) -> str | None:
         return f"job {job.name!r} may use some devices only: queues by kind are open to all devices"
     if problem.ccr > 0:
         return "data on edges takes time on these links: queues by kind know no transfers"
-    if problem.noise > 0:
+    if problem.varies:
         return "run times vary: queues by kind take them as they are given"
     return refuse_queues(problem)
 

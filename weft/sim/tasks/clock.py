@@ -113,6 +113,11 @@ def begin(w: Tasks, s: TaskState, b: int) -> None:
         s.job_left[j] = 0.0
         s.job_finish[j] = np.nan
         s.is_expired[j] = False
+    for k in range(w.kind_ptr[b], w.kind_ptr[b + 1]):
+        for c in range(w.run.shape[1]):
+            s.seen[k, c], s.ratio[k, c], s.factor[k, c] = 0.0, 0.0, 1.0
+    for c in range(w.run.shape[1]):
+        s.class_ratio[b, c] = 0.0
     s.now[b] = 0.0
     s.wake[b] = np.inf
     s.next_job[b] = 0
@@ -131,5 +136,5 @@ def begin(w: Tasks, s: TaskState, b: int) -> None:
             s.free[p, r] = w.capacity[p, r]
         s.is_up[p], s.has_room[p], s.is_dirty[p] = True, False, False
         s.running[p], s.queue[p], s.queue_end[p], s.pool_place[p] = -1, -1, -1, -1
-        s.queued[p], s.look_at[p] = 0.0, np.inf
+        s.queued[p], s.look_at[p], s.used[p], s.recent[p] = 0.0, np.inf, 0.0, 0.0
         refresh(w, s, b, p)

@@ -1,8 +1,8 @@
 """Many copies of the task view in one call: the environment in which policies learn to point at candidates.
 
 A decision starts one candidate or waits (``candidates.py``). The reward is minus the time that jobs spent in
-the system since the last decision: over an episode, minus the sum of all job times. Same-step autoreset:
-where an episode ends, the observation is already that of the next one.
+the system since the last decision: over an episode, minus the sum of all job times; ``reward.py`` knows
+further terms. Same-step autoreset: where an episode ends, the observation is already that of the next one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.sim.jit import lean_kernel
 from weft.sim.tasks.candidates import (
-    BASE,
     COLUMNS,
     FEATURE_VERSION,
     WORLD,
     CandidateSight,
-    Known,
     Listed,
     check_sight,
     feature_names,
@@ -33,8 +31,10 @@ from weft.sim.tasks.candidates import (
     prepare,
 )
 from weft.sim.tasks.clock import begin, is_due, next_time, pass_events
+from weft.sim.tasks.features import BASE, Known
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.moves import commit
+from weft.sim.tasks.reward import TERMS, Reward, Weights, look_before, reward_of
 from weft.sim.tasks.rules import TaskRule, first_start
 from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, Facts, Tasks, TaskState
 
@@ -51,6 +51,7 @@ class Buffers(NamedTuple):
     elapsed: Floats32  # (B,)
     ended: Floats32  # (B,) mean job time where an episode ended, else NaN
     final_observation: Floats32  # (B, F)
+    terms: Floats  # (B, len(TERMS)) of the reward
     task: Ints  # (B, K) of every candidate
     device: Ints  # (B, K)
     count: Ints  # (B, 1) candidates
@@ -64,11 +65,12 @@ class TaskSetup:
     problems: tuple[Problem, ...]
     sight: CandidateSight = field(default_factory=CandidateSight)
     reward_scale: float = 1.0
-    """What a unit of time of a job in the system costs."""
+    """What a unit of time of a job in the system costs; all terms of the reward are multiplied by it."""
     time_unit: float = 1.0
     """What ``elapsed`` counts in."""
     waits: bool = True
     """Whether waiting is a choice; without it something starts at every decision."""
+    reward: Reward = field(default_factory=Reward)
 
     def __post_init__(self) -> None:
         check_sight(self.sight)
@@ -124,19 +126,19 @@ def _start_all(
 @lean_kernel
 def _step_all(
     sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, plays: Ints, actions: Ints,
-    scale: float, out: Buffers,
+    weights: Weights, out: Buffers,
 ) -> None:  # fmt: skip
     """One decision in every environment; what is over is left at its end."""
     for e in range(len(plays)):
         b, k = plays[e], actions[e, 0]
-        before, waits = s.now[b], k >= out.count[e, 0]
+        before, waits = look_before(w, s, b), k >= out.count[e, 0]
         if waits:
             s.wake[b] = min(s.wake[b], out.later[e, 0])
         else:
             commit(w, f, s, b, out.task[e, k], out.device[e, k])
         time, is_over = _go_on(sight, known, w, f, s, b, e, waits, out)
-        out.reward[e] = -time * scale
-        out.elapsed[e] = s.now[b] - before
+        out.reward[e] = reward_of(weights, w, s, b, before, time, out.terms[e])
+        out.elapsed[e] = s.now[b] - before.now
         out.done[e] = is_over
         out.ended[e] = np.nan
         if is_over:
@@ -192,6 +194,7 @@ class TaskEnv:
         self.facts = facts_of([realise(problem, 0) for problem in self.problems], self.tasks)
         self._edge_ptr = self.tasks.succ_ptr[self.tasks.task_ptr]  # (num_problems + 1,)
         self.state = new_task_state(self.tasks)
+        self.state.learns[:] = setup.sight.profile
         self.known = prepare(self.problems, self.state)
         self._buffers = _new_buffers(num_envs, setup.sight)
         self.observation, self.mask = self._buffers.observation, self._buffers.mask
@@ -204,8 +207,14 @@ class TaskEnv:
         self.plays = np.zeros(num_envs, np.int64)  # (B,) problem of every environment
         self._episode = np.zeros(num_envs, np.int64)  # (B,)
         self._origin = np.zeros((num_envs, 2), np.int64)  # seed, number among those of the seed
-        self._job_times: list[float] = []
+        self._weights = setup.reward.weights(setup.reward_scale, setup.time_unit)
+        self._forget()
         self.reset(seed)
+
+    def _forget(self) -> None:
+        """Nothing is to be reported."""
+        self._job_times: list[float] = []
+        self._terms, self._num_steps = np.zeros(len(TERMS)), 0
 
     def reset(self, seed: int | Ints | None) -> None:
         """Start every environment anew.
@@ -226,8 +235,10 @@ class TaskEnv:
         """One decision (B, 1) everywhere, allowed by the mask; returns reward and done."""
         _step_all(
             self.setup.sight, self.known, self.tasks, self.facts, self.state, self.plays, actions,
-            self.setup.reward_scale, self._buffers,
+            self._weights, self._buffers,
         )  # fmt: skip
+        self._terms += self._buffers.terms.sum(axis=0)
+        self._num_steps += self.num_envs
         np.divide(self.elapsed, np.float32(self.setup.time_unit), out=self.elapsed)
         if self.done.any():
             over = np.flatnonzero(self.done)
@@ -253,9 +264,11 @@ class TaskEnv:
         return actions
 
     def report(self) -> dict[str, float | None]:
-        """Mean job time of the episodes that ended since the last call."""
-        found, self._job_times = self._job_times, []
-        return {"mean_jct": float(np.mean(found)) if found else None}
+        """Since the last call: mean job time of the episodes that ended, and mean of each term of the reward."""
+        found, terms, count = self._job_times, self._terms, max(self._num_steps, 1)
+        self._forget()
+        means = {f"reward_{name}": float(term) / count for name, term in zip(TERMS, terms, strict=True)}
+        return {"mean_jct": float(np.mean(found)) if found else None, **means}
 
     def _begin(self, which: Ints) -> None:
         """Draw the next episode of these environments and go to its first choice."""
@@ -272,7 +285,7 @@ class TaskEnv:
     def _draw_facts(self, b: int, key: int) -> None:
         """What happens in problem b this time, where anything is drawn."""
         problem = self.problems[b]
-        if not problem.noise and not any(job.graph.is_conditional for job in problem.jobs):
+        if not problem.varies and not any(job.graph.is_conditional for job in problem.jobs):
             return
         drawn = realise(problem, key)
         first, last = self.tasks.task_ptr[b : b + 2].tolist()
@@ -294,7 +307,7 @@ class TaskEnv:
         """Go back to a snapshot."""
         for name, array in self._arrays().items():
             array[...] = snapshot[name]
-        self._job_times = []
+        self._forget()
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything that changes."""
@@ -321,6 +334,7 @@ def _new_buffers(num_envs: int, sight: CandidateSight) -> Buffers:
         np.zeros(num_envs, np.float32),
         np.zeros(num_envs, np.float32),
         np.zeros(features, np.float32),
+        np.zeros((num_envs, len(TERMS))),
         np.zeros(choices, np.int64),
         np.zeros(choices, np.int64),
         np.zeros((num_envs, 1), np.int64),

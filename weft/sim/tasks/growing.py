@@ -7,6 +7,7 @@ with it every tie, so that nothing is decided otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from weft.sim.tasks.state import PLANNED, RUNNING, Facts, Tasks, TaskState
 ENV = 0
 
 # columns of Tasks and TaskState by what they have an entry for; all others never grow
-TASK_COLUMNS = ("run", "job", "demand", "num_in")
+TASK_COLUMNS = ("run", "job", "kind", "demand", "num_in")
 EDGE_COLUMNS = ("succ", "succ_data", "pred", "pred_data", "pred_edge")
 JOB_COLUMNS = ("job_release", "job_due", "job_order", "allowed")
 TASK_POINTERS, JOB_POINTERS = ("succ_ptr", "pred_ptr"), ("job_task_ptr",)
@@ -47,6 +48,7 @@ class LiveTasks:
         taken = np.concatenate([job.graph.branch == ALWAYS for job in problem.jobs])
         self.f = Facts(run=self.w.run, taken=taken, is_live=True)
         self.s: TaskState = new_task_state(self.w)
+        self.kinds = list(problem.kinds)
         if not has_jobs:  # the problem stands for its cluster alone
             self.w.job_ptr[1] = self.w.task_ptr[1] = 0
 
@@ -74,7 +76,10 @@ class LiveTasks:
 
     def add(self, problem: Problem) -> None:
         """Put the jobs of a problem on the same cluster behind those that are there."""
+        self.know_kinds(problem.kinds)
+        place = np.array([self.kinds.index(name) for name in problem.kinds], np.int64)
         part = compile_tasks([problem], is_open=True)
+        part = part._replace(kind=place[part.kind])
         n, e, j = self.num_tasks, self.num_edges, self.num_jobs
         self._make_room(n + problem.num_tasks, e + len(part.succ), j + len(problem.jobs))
         shift = {"job": j, "succ": n, "pred": n, "pred_edge": e, "job_order": j}
@@ -91,6 +96,19 @@ class LiveTasks:
         self.w.task_ptr[1], self.w.job_ptr[1] = n + problem.num_tasks, j + len(problem.jobs)
         self._begin(slice(n, self.num_tasks), slice(j, self.num_jobs))
         self._split_pools(part.allowed)
+
+    def know_kinds(self, names: Sequence[str]) -> None:
+        """Rows for the run times of these kinds of tasks, behind those that are there."""
+        new = [name for name in names if name not in self.kinds]
+        if not new:
+            return
+        self.kinds += new
+        more = (len(new), self.w.run.shape[1])
+        rows = {"seen": np.zeros(more), "ratio": np.zeros(more), "factor": np.ones(more)}
+        self.s = self.s._replace(
+            **{name: np.concatenate([getattr(self.s, name), row]) for name, row in rows.items()}
+        )
+        self.w.kind_ptr[1] = len(self.kinds)
 
     def _begin(self, tasks: slice, jobs: slice) -> None:
         """New tasks and jobs as ``clock.begin`` leaves them."""

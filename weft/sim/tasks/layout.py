@@ -49,6 +49,7 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_o
     task_ptr = _pointer([len(a.release) for a in parts])
     device_ptr = _pointer([len(a.device_class) for a in parts])
     job_ptr = _pointer([len(problem.jobs) for problem in problems])
+    kind_ptr = _pointer([len(problem.kinds) for problem in problems])
     pools = [_pools(a) for a in parts]
     release = [np.array([job.release for job in problem.jobs], dtype=np.float64) for problem in problems]
     width = max(a.run.shape[1] for a in parts)
@@ -59,9 +60,12 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_o
         device_ptr=device_ptr,
         pool_ptr=_pool_pointer(pools),
         link_ptr=_pointer([a.latency.size for a in parts]),
+        kind_ptr=kind_ptr,
         num_groups=np.array([len(a.latency) for a in parts], np.int64),
+        log_noise=np.array([np.log1p(problem.noise**2) / 2.0 for problem in problems], np.float64),
         run=np.concatenate([_widened(a.run, width, np.inf) for a in parts]),
         job=_joined([a.job for a in parts], job_ptr),
+        kind=_joined([problem.kind_of for problem in problems], kind_ptr),
         demand=np.concatenate([_widened(a.demand, num_resources, 0.0) for a in parts]),
         **_edge_columns(parts, task_ptr),
         job_task_ptr=_joined_pointer([problem.offsets for problem in problems], task_ptr),
@@ -141,6 +145,10 @@ def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
         ((int(rows.sum()),), "next_row before after"),
         ((int(events.sum()),), "event_time event_item"),
         ((num_envs, NUM_COUNTS), "count"),
+        ((num_devices,), "used recent"),
+        ((int(tasks.kind_ptr[-1]), tasks.run.shape[1]), "seen ratio factor"),
+        ((num_envs, tasks.run.shape[1]), "class_ratio"),
+        ((num_envs,), "learns"),
     )
     row_ptr, event_ptr = _pointer(rows.tolist()), _pointer(events.tolist())
     state = TaskState(row_ptr=row_ptr, event_ptr=event_ptr, **columns)

@@ -45,11 +45,14 @@ from weft.sim.tasks.state import (
     TaskState,
     add_event,
     data_ready,
+    expected_run,
     fits,
     is_light,
     link_row,
     mark,
     new_row,
+    note_end,
+    note_start,
     offer,
     refresh,
     unlink_row,
@@ -67,9 +70,10 @@ def _begin_row(w: Tasks, f: Facts, s: TaskState, b: int, row: int, start: float)
             s.free[p, r] -= w.demand[i, r]
     link_row(s, s.running, p, row)
     s.row_start[row] = start
-    s.row_expected[row] = start + w.run[i, c]
+    s.row_expected[row] = start + expected_run(w, s, i, c)
     s.row_status[row] = RUNNING
     s.count[b, NUM_STARTED] += 1
+    note_start(w, s, b, p)
     if s.status[i] == READY:
         s.status[i] = STARTED
         s.job_left[w.job[i]] -= s.work[i]
@@ -293,6 +297,7 @@ def let_go(w: Tasks, s: TaskState, b: int, row: int, status: int) -> None:
     i, p = s.row_task[row], s.row_device[row]
     unlink_row(s, s.running, p, row)
     if not is_light(s, row):
+        s.used[p] += max(s.now[b] - s.row_start[row], 0.0) * w.demand[i, 0] / w.capacity[p, 0]
         for r in range(w.demand.shape[1]):
             s.free[p, r] = s.free[p, r] + w.demand[i, r] if s.running[p] >= 0 else w.capacity[p, r]
     s.row_finish[row] = s.now[b]
@@ -306,6 +311,7 @@ def let_go(w: Tasks, s: TaskState, b: int, row: int, status: int) -> None:
 def finish(w: Tasks, f: Facts, s: TaskState, b: int, row: int) -> None:
     """A running row ends now; of copies the first one counts."""
     i = s.row_task[row]
+    note_end(w, s, b, row)
     let_go(w, s, b, row, ENDED)
     if s.status[i] == DONE:
         _tell_children(w, s, b, i)

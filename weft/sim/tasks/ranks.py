@@ -14,3 +14,10 @@ def rank_of(problem: Problem) -> Floats:
     """Upward rank of every task."""
     rank: Floats = upward_rank(compile_problem(problem), np.array(problem.mean_run_times))
     return rank
+
+
+def chain_of(problem: Problem) -> Floats:
+    """How many tasks the longest chain from every task to an end of its job has, itself included."""
+    without_data = compile_problem(problem)._replace(mean_latency=0.0, mean_inverse=0.0)
+    chain: Floats = upward_rank(without_data, np.ones(problem.num_tasks))
+    return chain

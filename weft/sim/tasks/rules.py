@@ -39,6 +39,7 @@ from weft.sim.tasks.state import (
     Tasks,
     TaskState,
     data_ready,
+    expected_run,
     fits,
     may_use,
     offer,
@@ -62,7 +63,7 @@ def write_finishes(w: Tasks, f: Facts, s: TaskState, b: int, tasks: Ints, finish
             finishes[k, p - first] = np.inf
             if s.is_up[p] and may_use(w, b, i, p):
                 start = max(expected_room(w, s, b, i, p), data_ready(w, f, s, b, i, p))
-                finishes[k, p - first] = start + w.run[i, w.device_class[p]]
+                finishes[k, p - first] = start + expected_run(w, s, i, w.device_class[p])
 
 
 @lean_inlined
@@ -87,7 +88,7 @@ def _last_parent(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> in
 
 @lean_inlined
 def _idle_finish(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> float:
-    return max(s.now[b], data_ready(w, f, s, b, i, p)) + w.run[i, w.device_class[p]]
+    return max(s.now[b], data_ready(w, f, s, b, i, p)) + expected_run(w, s, i, w.device_class[p])
 
 
 @lean_inlined

@@ -24,6 +24,12 @@ TAKEN = 1 << 40
 """Added to the count of open edges of a task once one of its edges is taken."""
 SLACK = 1e-9
 """Relative slack of a capacity check, for demands that are not whole numbers."""
+PRIOR = 1.0
+"""As many run times as stated count, of every kind on every class, before any was observed."""
+RATE = 0.05
+"""What a run time counts for at least, so that those of long ago are forgotten."""
+KEPT = 0.95
+"""What a start counts for at the next one, in the shares of recent starts."""
 LOOK = 4
 """Ready tasks per device that rules with virtual queues look at."""
 
@@ -44,9 +50,12 @@ class Tasks(NamedTuple):
     device_ptr: Ints  # (num_envs + 1,)
     pool_ptr: Ints  # (num_envs + 1,)
     link_ptr: Ints  # (num_envs + 1,) first entry of the environment's link tables
+    kind_ptr: Ints  # (num_envs + 1,) kinds of tasks, by name
     num_groups: Ints  # (num_envs,)
+    log_noise: Floats  # (num_envs,) how far the stated noise makes the mean logarithm of a run time lower
     run: Floats  # (num_tasks, max_classes) expected run time, infinite where it cannot run
     job: Ints  # (num_tasks,)
+    kind: Ints  # (num_tasks,) row of ``TaskState.factor``
     demand: Floats  # (num_tasks, num_resources) slots first
     num_in: Ints  # (num_tasks,)
     succ_ptr: Ints  # (num_tasks + 1,)
@@ -133,6 +142,13 @@ class TaskState(NamedTuple):
     event_ptr: Ints  # (num_envs + 1,)
     num_events: Ints  # (num_envs,)
     count: Ints  # (num_envs, NUM_COUNTS)
+    used: Floats  # (num_devices,) time for which it was busy, by share of its slots, of what has ended
+    recent: Floats  # (num_devices,) starts, recent ones count more
+    learns: Bools  # (num_envs,) whether run times that were observed correct those expected
+    seen: Floats  # (num_kinds, max_classes) run times observed
+    ratio: Floats  # (num_kinds, max_classes) moving mean of the logarithm of observed over stated run times
+    factor: Floats  # (num_kinds, max_classes) expected over stated run times
+    class_ratio: Floats  # (num_envs, max_classes) as ``ratio``, of all kinds
     overflow: Bools  # (num_envs,) rows or events ran out of room
 
 
@@ -142,6 +158,48 @@ def may_use(w: Tasks, b: int, i: int, p: int) -> bool:
     if w.run[i, w.device_class[p]] == np.inf:
         return False
     return w.allowed.shape[0] == 0 or w.allowed[w.job[i], p - w.device_ptr[b]]
+
+
+@inlined
+def expected_run(w: Tasks, s: TaskState, i: int, c: int) -> float:
+    """Run time of task i on class c, as far as is known."""
+    return w.run[i, c] * s.factor[w.kind[i], c]
+
+
+@inlined
+def note_start(w: Tasks, s: TaskState, b: int, p: int) -> None:
+    """A row starts on device p."""
+    for q in range(w.device_ptr[b], w.device_ptr[b + 1]):
+        s.recent[q] *= KEPT
+    s.recent[p] += 1.0
+
+
+@inlined
+def note_end(w: Tasks, s: TaskState, b: int, row: int) -> None:
+    """A row ends now: learn how long tasks of its kind run on its class."""
+    i = s.row_task[row]
+    k, c = w.kind[i], w.device_class[s.row_device[row]]
+    took, stated = s.now[b] - s.row_start[row], w.run[i, c]
+    if took <= 0.0 or stated <= 0.0:
+        return
+    found = np.log(took / stated) + w.log_noise[b]
+    s.seen[k, c] += 1.0
+    s.ratio[k, c] += max(1.0 / (s.seen[k, c] + PRIOR), RATE) * (found - s.ratio[k, c])
+    s.class_ratio[b, c] += RATE * (found - s.class_ratio[b, c])
+    if s.learns[b]:
+        s.factor[k, c] = np.exp(s.ratio[k, c])
+
+
+@inlined
+def busy_time(w: Tasks, s: TaskState, b: int, p: int) -> float:
+    """For how long device p was busy so far, by share of its slots."""
+    total, row = s.used[p], s.running[p]
+    while row >= 0:
+        if s.row_finish[row] > 0.0:
+            lasted = max(s.now[b] - s.row_start[row], 0.0)
+            total += lasted * w.demand[s.row_task[row], 0] / w.capacity[p, 0]
+        row = s.after[row]
+    return total
 
 
 @inlined

@@ -11,7 +11,7 @@ from weft.sim.heap import pop_event
 from weft.sim.jit import kernel, lean_inlined, lean_kernel
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.ordering import LATE, TaskRule, ordered
-from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, fits, may_use
+from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, expected_run, fits, may_use
 from weft.sim.tasks.weights import GAP, LATER, NUM_ABOUT, NUM_FOLDED, PRICE, THERE, WAIT
 
 
@@ -30,13 +30,13 @@ def expected_room(w: Tasks, s: TaskState, b: int, i: int, p: int) -> float:
 
 
 @lean_inlined
-def _least_cost(rule: TaskRule, w: Tasks, b: int, i: int, arrival: int) -> float:
+def _least_cost(rule: TaskRule, w: Tasks, s: TaskState, b: int, i: int, arrival: int) -> float:
     """What the run time of task i costs where it costs least."""
     least = np.inf
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
         if may_use(w, b, i, p):
             c = w.device_class[p]
-            least = min(least, rule.price[arrival, c] * w.run[i, c])
+            least = min(least, rule.price[arrival, c] * expected_run(w, s, i, c))
     return least
 
 
@@ -78,14 +78,14 @@ def _virtual_place(
     has_later, gap_cost, wait_cost = fold[LATER] != 0.0, fold[GAP], fold[WAIT]
     can_skip = gap_cost >= 0.0 and wait_cost >= 0.0
     arrival = w.job_ptr[b] + s.next_job[b] - 1  # the latest
-    least = _least_cost(rule, w, b, i, arrival) if is_priced else 0.0
+    least = _least_cost(rule, w, s, b, i, arrival) if is_priced else 0.0
     least_later = _least_later(rule, w, b, i) if has_later else 0.0
     best, best_start, best_value, is_filling = np.int64(-1), 0.0, np.inf, False
     for p in range(first, w.device_ptr[b + 1]):
         if not s.is_up[p] or not may_use(w, b, i, p):
             continue
         q, c = p - first, w.device_class[p]
-        run = w.run[i, c]
+        run = expected_run(w, s, i, c)
         extra = fold[PRICE] * (rule.price[arrival, c] * run - least) if is_priced else 0.0
         extra += fold[THERE] * run
         if has_later:
@@ -110,27 +110,28 @@ def _virtual_place(
 
 @lean_inlined
 def _join_virtual(
-    w: Tasks, b: int, i: int, p: int, start: float, now: float, fills: bool, v: VirtualQueues
+    w: Tasks, s: TaskState, b: int, i: int, p: int, start: float, fills: bool, v: VirtualQueues
 ) -> None:
     """Task i joins the virtual queue of device p, or its gap; the longest gap is kept."""
     q, upto, gaps = p - w.device_ptr[b], v.upto, v.gaps
-    end = start + w.run[i, w.device_class[p]]
+    end = start + expected_run(w, s, i, w.device_class[p])
     if fills:
         gaps[q, 0] = end
         return
-    begins = max(upto[q], now)
+    begins = max(upto[q], s.now[b])
     if start - begins > gaps[q, 1] - gaps[q, 0]:
         gaps[q, 0], gaps[q, 1] = begins, start
     upto[q] = end
 
 
 @lean_inlined
-def _join_shared(w: Tasks, b: int, i: int, p: int, start: float, now: float, v: VirtualQueues) -> None:
+def _join_shared(w: Tasks, s: TaskState, b: int, i: int, p: int, start: float, v: VirtualQueues) -> None:
     """Task i, which starts later, joins the virtual queue of a device with several slots."""
     q, slots = p - w.device_ptr[b], w.demand[i, 0]
     v.gaps[q, 1] = min(v.gaps[q, 1], start) if v.kept[q] > 0 else start
     v.kept[q] += slots
-    v.upto[q] = max(v.upto[q], start) + w.run[i, w.device_class[p]] * slots / w.capacity[p, 0]
+    run = expected_run(w, s, i, w.device_class[p])
+    v.upto[q] = max(v.upto[q], start) + run * slots / w.capacity[p, 0]
 
 
 @lean_kernel
@@ -158,9 +159,9 @@ def _walk_virtual(
             continue
         has_room = s.has_room[p] and fits(w, s, i, p)
         if w.is_unary[p]:
-            _join_virtual(w, b, i, p, start, now, fills, v)
+            _join_virtual(w, s, b, i, p, start, fills, v)
         elif start > now and not fills and (is_late or not has_room):
-            _join_shared(w, b, i, p, start, now, v)
+            _join_shared(w, s, b, i, p, start, v)
         if has_room:
             if is_late and start > now:
                 s.wake[b] = min(s.wake[b], start)

@@ -21,6 +21,7 @@ from weft.policies.checkpoint import Card, Weights
 from weft.schedulers.dispatchers.tasks import LOOK, TaskDispatcher, priced, run_one
 from weft.sim.tasks.candidates import COLUMNS, FEATURE_VERSION, WORLD
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.sim.tasks.reward import ELAPSED
 from weft.training.algorithms import Asked
 from weft.training.environment import Floats, Ints
 from weft.training.first_weights import starting_weights
@@ -70,9 +71,11 @@ def scaled(recipe: TaskRecipe[TaskConfig]) -> TaskSetup:
     """The training streams, with rewards and time in units of what ``priced`` makes of them."""
     problems = recipe.problems("train", recipe.streams)
     found = [run_one(priced, problem, realise(problem, 0)) for problem in problems[:TRIALS]]
-    level = np.mean([one.mean_jct * len(one.problem.jobs) / one.makespan for one in found])
+    level = float(np.mean([one.mean_jct * len(one.problem.jobs) / one.makespan for one in found]))
     unit = float(np.mean(np.concatenate([problem.best_run_times for problem in problems])))
-    return TaskSetup(problems, recipe.sight, 1.0 / (float(level) * unit * HORIZON), unit)
+    if recipe.reward.of == ELAPSED:
+        level = 1.0
+    return TaskSetup(problems, recipe.sight, 1.0 / (level * unit * HORIZON), unit, reward=recipe.reward)
 
 
 def follow_priced(env: TaskEnv) -> Ints:
@@ -93,7 +96,9 @@ class TaskJudge:
 
     def job_times(self, weights: Weights, card: Card) -> Floats:
         policy = CandidatePolicy(weights, candidate_shape(card))
-        dispatcher = CandidateDispatcher(card.name, policy=policy, sight=self._sight)
+        dispatcher = CandidateDispatcher(
+            card.name, profiles=self._sight.profile, policy=policy, sight=self._sight
+        )
         return _job_times(dispatcher, self._problems)
 
     @property

@@ -11,6 +11,7 @@ from weft.kinds import QUEUES
 from weft.scenarios import Scenario, scenario
 from weft.scenarios.splits import check_training_seed
 from weft.sim.tasks.candidates import CandidateSight, check_sight
+from weft.sim.tasks.reward import Reward
 from weft.tables import NAMES, check, checked, read_table, whole
 from weft.training.algorithms import algorithm, resolved
 from weft.training.make_env import task_setup
@@ -70,6 +71,7 @@ class TaskRecipe(Generic[C]):
     """Of the training split, dealt out to the environments; or single problems where no jobs arrive."""
     validation: TaskValidation = field(default_factory=TaskValidation)
     algorithm: str = "candidate-ppo"
+    reward: Reward = field(default_factory=Reward)
 
     def __post_init__(self) -> None:
         check(self)
@@ -89,6 +91,7 @@ class TaskRecipe(Generic[C]):
             document.get("streams", 64),
             read_table(TaskValidation, document["validation"], "validation"),
             document["algorithm"],
+            read_table(Reward, document["reward"], "reward"),
         )
 
     @property
@@ -136,6 +139,7 @@ class TaskRecipe(Generic[C]):
             "streams": self.streams,
             "settings": dict(self.settings),
             "candidates": self.sight._asdict(),
+            "reward": asdict(self.reward),
             "config": asdict(self.config),
             "validation": asdict(self.validation),
         }
