@@ -145,3 +145,8 @@ def test_recipe_refuses_a_repeated_job():
     recipe = replace(read_recipe("lachesis"), scenario="conditional", settings={})
     with pytest.raises(InputError, match="scenario: conditional is one repeated job"):
         recipe.check(0)
+
+
+def test_other_devices_are_refused(tmp_path: Path):
+    with pytest.raises(InputError, match=r"device: .*cpu"):
+        weft.train("decima-deft-quick", tmp_path / "run", settings=TINY, device="cuda")

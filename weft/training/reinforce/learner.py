@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from weft import catalog
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.model.graph import Floats
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
@@ -29,7 +29,7 @@ from weft.schedulers.dispatchers.tasks import run_one
 from weft.sim.tasks.picks import FEATURE_VERSION, JOB, NODE, PICK, STYLES, WORLD, node_features
 from weft.training.algorithms import Asked
 from weft.training.first_weights import starting_weights
-from weft.training.optimiser import FlatAdam, one_thread
+from weft.training.optimiser import FlatAdam, device_named, one_thread
 from weft.training.ppo.validation import Validated
 from weft.training.reinforce.config import PickConfig
 from weft.training.reinforce.episodes import Played, advantages, play, returns
@@ -277,6 +277,8 @@ def pick_card(recipe: PickRecipe) -> Card:
 @contextmanager
 def pick_learner(recipe: PickRecipe, asked: Asked, on_notice: Callable[[str], None]) -> Iterator[Validated]:
     """A net that picks tasks, on the streams of a recipe."""
+    if device_named(asked.device).type != "cpu":
+        raise InputError("expected cpu: episodes are played there, and the net is small", field="device")
     card = pick_card(recipe)
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
