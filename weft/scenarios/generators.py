@@ -86,7 +86,7 @@ FILE_SETTINGS = (
 GENERATORS: dict[str, Generator] = {
     "workflow": Generator(
         (
-            *("family", "tasks", "ccr", "devices", "memory", "noise", "bias", "drift", "deadline"),
+            *("family", "tasks", "ccr", "devices", "memory", "noise", "bias", "drift", "deadline", "sizes"),
             *("load", "arrivals", "jobs"),
         ),
         workflow,

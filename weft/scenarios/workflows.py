@@ -146,8 +146,10 @@ def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
     """One workflow of a stream: its shape, size and scale are drawn."""
     families = _families(chosen)
     family = families[int(rng.integers(len(families)))]
-    size = chosen.whole("tasks") * SMALLEST * (LARGEST / SMALLEST) ** float(rng.random())
-    graph = generate(family, max(FEWEST, round(size)), seed=int(rng.integers(1 << 31)))
+    factor = SMALLEST * (LARGEST / SMALLEST) ** float(rng.random())
+    is_drawn = chosen.settings["sizes"] == "drawn"
+    size = max(FEWEST, round(chosen.whole("tasks") * factor)) if is_drawn else chosen.whole("tasks")
+    graph = generate(family, size, seed=int(rng.integers(1 << 31)))
     return graph.replaced(work=graph.work * float(np.exp(SCALE * rng.standard_normal())))
 
 

@@ -91,6 +91,14 @@ def least_mean_time(problem: Problem, world: Realisation) -> float:
     return float(np.mean(alone))
 
 
+def _figures_of(found: Schedule) -> dict[str, float]:
+    """What only some streams have: missed deadlines, and how long all took where all jobs were there from the start."""
+    jobs = found.problem.jobs
+    due = {"misses": found.misses} if any(job.deadline is not None for job in jobs) else {}
+    at_once = all(job.release == 0 for job in jobs)
+    return {**due, **({"slr": found.slr, "speedup": found.speedup} if at_once else {})}
+
+
 def _row(unit: Unit, name: str, seed: int, found: Schedule) -> Row:
     key = (unit.scenario.label, name, seed, unit.scheduler)
     is_checked = is_drawn_for_check(unit.check, len(found), key)
@@ -111,11 +119,7 @@ def _row(unit: Unit, name: str, seed: int, found: Schedule) -> Row:
             "batch_fill": 1.0,
             "makespan": found.makespan,
             "expired": int((found.outcome == EXPIRED).sum()),
-            **(
-                {"misses": found.misses}
-                if any(job.deadline is not None for job in found.problem.jobs)
-                else {}
-            ),
+            **_figures_of(found),
             **unit.scenario.figures(found),
         },
         valid=fault is None if is_checked else None,

@@ -1,0 +1,93 @@
+"""Workflows one at a time and in batches: makespan, speedup and schedule length ratio, drawn and in tables.
+
+``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once. All are dispatched, and paired: every scheduler
+meets the same workflows and run times. Learned ones are those that ship.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weft
+
+SCHEDULERS = (
+    "es", "plan:oneshot", "priced", "heft-job", "plan:peft", "plan:lookahead", "plan:deft", "plan:tdca", "fifo-deft",
+    "decima-deft", "lachesis",
+)  # fmt: skip
+"""The first two are weft's own; ``heft-job`` is HEFT, whose plan is kept."""
+PARTS: dict[str, tuple[str, tuple[int, ...], dict[str, object]]] = {
+    "size": ("tasks", (20, 50, 80, 110, 150), {"jobs": 1}),
+    "batch": ("jobs", (1, 2, 5, 10, 20), {"tasks": 60}),
+}
+METRICS = {"makespan": "makespan (s)", "speedup": "speedup", "slr": "schedule length ratio"}
+BASE = "heft-job"
+
+
+def main(arguments: list[str]) -> int:
+    """Play, print tables and draw."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks workflows", description=__doc__)
+    parser.add_argument("--part", action="append", choices=tuple(PARTS), help="both unless given")
+    parser.add_argument("--seeds", type=int, default=14, help="workflows or batches per point, default 14")
+    parser.add_argument("--noise", type=float, default=0.2, help="of run times, default 0.2")
+    parser.add_argument("--figures", help="folder for the pictures; none are drawn unless given")
+    parser.add_argument("--out", help="folder for the rows; goes on with what is there")
+    options = parser.parse_args(arguments)
+    for part in options.part or PARTS:
+        setting, values, fixed = PARTS[part]
+        settings = {"load": 1.0, "arrivals": "once", "sizes": "equal", "noise": options.noise, **fixed}
+        out = Path(options.out, part) if options.out else None
+        found = weft.evaluate(
+            "workflows", SCHEDULERS, settings={**settings, setting: list(values)}, seeds=options.seeds, out=out
+        )
+        rows = found.to_dict()["rows"]
+        _table(rows, setting, values)
+        if options.figures:
+            _draw(rows, setting, values, Path(options.figures, f"workflows-{part}.png"))
+    return 0
+
+
+def _of(rows: Any, setting: str, value: int, scheduler: str, metric: str) -> np.ndarray:
+    """A metric by seed."""
+    cell = f"{setting}={value}"
+    return np.array([row[metric] for row in rows if row["cell"] == cell and row["scheduler"] == scheduler])
+
+
+def _table(rows: Any, setting: str, values: tuple[int, ...]) -> None:
+    for metric, words in METRICS.items():
+        print(f"{words}, mean by {setting}; in brackets the mean against {BASE} in % by pairs")
+        print(f"| scheduler | {' | '.join(str(value) for value in values)} |")
+        print(f"| --- |{' --- |' * len(values)}")
+        for name in SCHEDULERS:
+            cells = []
+            for value in values:
+                own, base = (_of(rows, setting, value, one, metric) for one in (name, BASE))
+                ratio = 100.0 * np.expm1(np.log(own / base).mean())
+                cells.append(f"{own.mean():.3g} ({ratio:+.1f})")
+            print(f"| `{name}` | {' | '.join(cells)} |", flush=True)
+
+
+def _draw(rows: Any, setting: str, values: tuple[int, ...], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from weft.evaluation.figures.looks import DASHES, MARKS, SERIES
+
+    figure = Figure(figsize=(13, 4.6), dpi=130, layout="constrained")
+    for axes, (metric, words) in zip(figure.subplots(1, 3), METRICS.items(), strict=True):
+        for k, name in enumerate(SCHEDULERS):
+            means = [_of(rows, setting, value, name, metric).mean() for value in values]
+            axes.plot(
+                values, means, label=name, color=SERIES[k % len(SERIES)][0], marker=MARKS[k % len(MARKS)],
+                linestyle=DASHES[k // len(SERIES) % len(DASHES)], markersize=4, linewidth=1.2,
+            )  # fmt: skip
+        axes.set_xlabel("tasks per workflow" if setting == "tasks" else "workflows at once")
+        axes.set_title(words, fontsize=10)
+        axes.grid(color="#DDDDDD", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    print(f"wrote {path.name}")
