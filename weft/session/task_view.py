@@ -25,6 +25,7 @@ from weft.session.names import descendants
 from weft.session.places import Places, reserved_on
 from weft.session.plan_limits import refuse_planner, without_copies
 from weft.session.view import Coming, Reserved, Started
+from weft.sim.tasks.forecast import Forecast
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.prices import LivePrices
@@ -74,6 +75,7 @@ class TaskView:
             self._places.add(problem.jobs, range(len(problem.jobs)), problem.offsets[:-1].tolist())
         self._plans: Plans | None = None
         self._prices: LivePrices | None = None
+        self._forecast = Forecast(float(problem.slot_counts.sum()))
         self._rule = keyed_rule(VIRTUAL)  # starts nothing itself
         if isinstance(dispatcher, PlanDispatcher):
             self._plans = Plans(dispatcher, problem, self._w, self._live.f, self._s, self._seed)
@@ -177,6 +179,8 @@ class TaskView:
             tasks = slice(w.job_task_ptr[j], w.job_task_ptr[j + 1])
             slots = np.ascontiguousarray(w.demand[tasks, 0])
             self._prices.arrive(w.run[tasks], slots, self._rule.price, int(s.next_job[0]) - 1, s.work[tasks])
+            self._forecast.arrive(time, s.work[tasks])
+            self._forecast.write(self._rule.forecast, int(s.next_job[0]) - 1)
         release(w, s, 0, j)
         if self._plans is not None:
             self._follow(self._plans)
@@ -211,10 +215,15 @@ class TaskView:
             self._rule.about[: len(kept.tasks)] = self._rule.about[kept.tasks]
         if self._growing is not None:
             self._growing.close_up(kept.tasks)
-        if self._prices is not None:
-            self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
+        self._write_prices()
         if self._plans is not None:
             self._plans.close_up(kept)
+
+    def _write_prices(self) -> None:
+        """Prices and forecast that hold, where the kernel reads them."""
+        if self._prices is not None:
+            self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
+            self._forecast.write(self._rule.forecast, int(self._s.next_job[0]) - 1)
 
     def count_outcome(self, item: int, edges: Sequence[int]) -> None:
         """No rule of this view keeps estimates."""
@@ -392,6 +401,7 @@ class TaskView:
             "is_outdated": self._is_outdated,
             "num_started": self._num_started,
             "prices": self._prices.snapshot() if self._prices is not None else None,
+            "forecast": self._forecast.snapshot() if self._prices is not None else None,
             "plans": self._plans and [self._plans.planned, plain(self._plans.late[: self._s.num_rows[0]])],
         }
 
@@ -413,7 +423,11 @@ class TaskView:
         self._is_outdated, self._num_started = bool(stored["is_outdated"]), int(stored["num_started"])
         if self._prices is not None:
             self._prices.restore(stored["prices"])
-            self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
+            if (
+                "forecast" in stored
+            ):  # snapshots of earlier versions know none: the load is then taken to be 1
+                self._forecast.restore(stored["forecast"])
+            self._write_prices()
         if self._plans is not None:
             planned, late = stored["plans"]
             self._plans.use(self._s)
