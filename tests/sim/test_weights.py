@@ -16,7 +16,7 @@ from weft.sim.tasks.forecast import AT_LOAD, Forecast
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.rules import LATE, TaskRule, first_start, play_until, write_ready
 from weft.sim.tasks.state import READY, STARTED, UNRELEASED, Facts, Tasks, TaskState
-from weft.sim.tasks.weights import NAMES, NUM_WEIGHTS, PRICED, about, vector
+from weft.sim.tasks.weights import NAMES, NUM_ABOUT, NUM_WEIGHTS, PRICED, about, vector
 from weft.sim.timeline.list_planning import optimistic_cost
 
 
@@ -103,7 +103,7 @@ def features(moment: Moment, i: int) -> list[float]:
         b * math.log(rank[i]), path, b * path, math.log(len(ready)), math.log1p(alone), out / (out + runs[0]),
         math.log(runs[0]), b * math.log(runs[0]), float(s.job_open[job[i]]) / len(own), age / (age + most),
         min(math.log(runs[1] / runs[0]), 3.0), *[0.0] * 8, moment.load * math.log(left),
-        moment.load * rank[i] / most, *[0.0] * 3,
+        moment.load * rank[i] / most, *[0.0] * 4,
     ]  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def test_what_is_known_of_tasks_is_that_of_their_job_alone():
 
 def test_later_costs_are_those_of_peft():
     problem = stream(4)
-    later = about(problem)[:, -problem.cluster.num_classes :]
+    later = about(problem)[:, NUM_ABOUT : NUM_ABOUT + problem.cluster.num_classes]
     assert (later == optimistic_cost(compile_problem(problem))).all()
 
 
@@ -183,7 +183,9 @@ def idle_costs(moment: Moment, i: int, weights: tuple[float, ...]) -> list[float
     classes = problem.cluster.device_class.tolist()
     run = [float(problem.run_times[i, c]) for c in classes]
     cost = [float(price[c]) * one for c, one in zip(classes, run, strict=True)]
-    later = [float(moment.rule.about[i, c - problem.cluster.num_classes]) for c in classes]
+    later = [float(moment.rule.about[i, NUM_ABOUT + c]) for c in classes]
+    watts = [problem.cluster.classes[c].watts - problem.cluster.classes[c].idle_watts for c in classes]
+    mean = sum(watts) / len(watts)
     found = []
 
     def folded(name: str) -> float:
@@ -199,7 +201,7 @@ def idle_costs(moment: Moment, i: int, weights: tuple[float, ...]) -> list[float
             start + run[p] + by_name["time there"] * run[p]
             + folded("price") * (cost[p] - min(cost)) + folded("idle gap") * (start - now)
             + by_name["data wait"] * max(0.0, ready - now)
-            + folded("later") * (later[p] - min(later))
+            + folded("later") * (later[p] - min(later)) + by_name["energy"] * watts[p] / mean * run[p]
         )  # fmt: skip
     return found
 

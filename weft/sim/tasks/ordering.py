@@ -47,7 +47,7 @@ class TaskRule(NamedTuple):
     device: int  # IDLE, VIRTUAL or LATE
     look: int  # VIRTUAL and LATE look at this many ready tasks per device
     weights: Floats  # (NUM_WEIGHTS,), see ``weights.py``
-    about: Floats  # (num_tasks, NUM_ABOUT + num_classes) what is known of tasks beforehand, or (0, 0)
+    about: Floats  # (num_tasks, NUM_ABOUT + 2 num_classes) what is known of tasks beforehand, or (0, 0)
     price: Floats  # (num_jobs, num_classes) of a unit of time, from the so-many-th arrival on, or (0, 0)
     forecast: (
         Floats  # (num_jobs, 3) of the load, from the so-many-th arrival on, see ``forecast.py``, or (0, 0)
