@@ -27,7 +27,12 @@ def dispatcher_of(name: str, weights: Weights, card: Card) -> RuleDispatcher:
 
 @cache
 def load_weights(name: str) -> RuleDispatcher:
-    """The rule of a weights file, of its card or of a run folder."""
+    """The rule of a weights file, of its card or of a run folder, read once."""
+    return read_weights(name)
+
+
+def read_weights(name: str) -> RuleDispatcher:
+    """The rule of a weights file, of its card or of a run folder, as it is now."""
     weights, card = load_policy(name)
     try:
         return dispatcher_of(name, weights, card)

@@ -20,7 +20,7 @@ from weft.model.problem import Problem, Realisation, realise
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.tensors import Array
 from weft.policies.weights.architecture import TENSOR, WeightsArchitecture
-from weft.policies.weights.dispatcher import dispatcher_of, load_weights
+from weft.policies.weights.dispatcher import dispatcher_of, read_weights
 from weft.schedulers.dispatchers.tasks import RuleDispatcher, TaskDispatcher, run_one
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, schedule_of
 from weft.sim.tasks.rules import LATE, TaskRule, run_tasks
@@ -246,7 +246,7 @@ def weights_learner(
     """The search of a recipe, judged on the validation split."""
     card = weights_card(recipe)
     start = (
-        None if asked.start is None else load_weights(catalog.policy_file(asked.start) or asked.start).weights
+        None if asked.start is None else read_weights(catalog.policy_file(asked.start) or asked.start).weights
     )
     on_notice(f"playing {len(recipe.validation.rules)} rules on the validation split")
     learner = RuleES(
