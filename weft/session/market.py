@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.model.graph import Ints
+from weft.model.graph import Floats
 from weft.sim.tasks.forecast import Forecast
 from weft.sim.tasks.prices import LivePrices
 from weft.sim.tasks.rules import TaskRule
@@ -20,7 +20,7 @@ class Market:
     ``slots`` is their number per class.
     """
 
-    def __init__(self, slots: Ints) -> None:
+    def __init__(self, slots: Floats) -> None:
         self._prices, self._forecast = LivePrices(slots), Forecast(float(slots.sum()))
 
     def arrive(self, rule: TaskRule, w: Tasks, s: TaskState, j: int) -> None:
