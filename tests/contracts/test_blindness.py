@@ -15,11 +15,13 @@ from weft.model.problem import Problem
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.sim.tasks.rules import LATE, TaskRule
 from weft.sim.tasks.state import TaskState
-from weft.sim.tasks.weights import PRICED
+from weft.sim.tasks.weights import FORECAST, NAMES, PRICED
 from weft.testing import blindness as tasks
 
 STREAMS = 3
 CASES = list(blindness.cases())
+EXPECTING = tuple(b + (1.0 if name in FORECAST else 0.0) for name, b in zip(NAMES, PRICED, strict=True))
+"""``priced`` with all weights that count with the expected load."""
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,27 @@ class Peeking(RuleDispatcher):
         s.work[:] = priced_work(problems[0], prices)
         rule.price[:] = prices
         return rule
+
+
+class PeekingForecast(RuleDispatcher):
+    """Expects the load of the whole stream from the first arrival on."""
+
+    def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
+        rule = super().prepare(problems, s, seeds)
+        rule.forecast[:] = rule.forecast[-1]
+        return rule
+
+
+def test_forecast_from_jobs_yet_to_come_is_seen():
+    run = tasks.by_kernel(PeekingForecast("peeking", LATE, weights=EXPECTING))
+    worlds = [tasks.drawn(number, branches=False, outages=False) for number in range(6)]
+    assert sum(tasks.compare(run, world, number).differ for number, world in enumerate(worlds)) > 0
+
+
+def test_forecast_looks_at_no_job_yet_to_come():
+    run = tasks.by_kernel(RuleDispatcher("expecting", LATE, weights=EXPECTING))
+    worlds = [tasks.drawn(number, branches=False, outages=False) for number in range(6)]
+    assert sum(tasks.compare(run, world, number).differ for number, world in enumerate(worlds)) == 0
 
 
 def test_prices_of_jobs_yet_to_come_are_seen():

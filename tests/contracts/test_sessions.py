@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from example_package.weft_example import FirstFinish
 
 from weft import catalog
+from weft.policies.checkpoint import Card, save_policy
+from weft.policies.weights.architecture import TENSOR, WeightsArchitecture
 from weft.schedulers.dispatchers.python_view import DispatchView
+from weft.sim.tasks.weights import NAMES as WEIGHTS
+from weft.sim.tasks.weights import NUM_WEIGHTS, PRICED, VERSION
 from weft.testing import check_session
 
 NAMES = [*catalog.DISPATCHERS, "plan:heft", "plan:peft", "ppo", "es", "decima-deft", "lachesis"]
@@ -17,6 +23,16 @@ NAMES = [*catalog.DISPATCHERS, "plan:heft", "plan:peft", "ppo", "es", "decima-de
 @pytest.mark.parametrize("scheduler", [*NAMES, FirstFinish], ids=[*NAMES, "class"])
 def test_session_keeps_the_contract(scheduler: Any):
     check_session(scheduler, streams=1)
+
+
+def test_session_of_a_rule_with_a_forecast_keeps_the_contract(tmp_path: Path):
+    """Every weight counts, those with the expected load too."""
+    weights = np.array([*PRICED[:24], *[0.7] * (NUM_WEIGHTS - 24)], np.float32)
+    card = Card(
+        "expecting", "rule-es", WeightsArchitecture(NUM_WEIGHTS), feature_version=VERSION, features=WEIGHTS
+    )
+    save_policy(tmp_path / "expecting.json", {TENSOR: weights}, card)
+    check_session(str(tmp_path / "expecting.json"), streams=2)
 
 
 class Counting(FirstFinish):

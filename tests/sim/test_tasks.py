@@ -50,7 +50,8 @@ def rule_of(weights: tuple[float, ...], device: int, w: Tasks, about: Floats | N
     if not weights:
         return keyed_rule(device, 4)
     price = np.ones((len(w.job_release), w.run.shape[1])) if device == LATE else np.zeros((0, 0))
-    return TaskRule(BY_WEIGHTS, device, 4, np.array(weights), about, price, np.zeros((len(w.job_release), 2)))
+    forecast, tally = np.ones((len(w.job_release), 3)), np.zeros((len(w.job_release), 2))
+    return TaskRule(BY_WEIGHTS, device, 4, np.array(weights), about, price, forecast, tally)
 
 
 def laid_out(problem: Problem, world: Realisation, extra: int = 0) -> tuple[Tasks, Facts, TaskState]:

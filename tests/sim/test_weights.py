@@ -12,10 +12,11 @@ from weft.model.problem import Problem, realise
 from weft.scenarios import scenario
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.sim.arrays import compile_problem
+from weft.sim.tasks.forecast import AT_LOAD, Forecast
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.rules import LATE, TaskRule, first_start, play_until, write_ready
 from weft.sim.tasks.state import READY, STARTED, UNRELEASED, Facts, Tasks, TaskState
-from weft.sim.tasks.weights import NAMES, NUM_WEIGHTS, PRICED, about, vector
+from weft.sim.tasks.weights import NAMES, NUM_ABOUT, NUM_WEIGHTS, PRICED, about, vector
 from weft.sim.timeline.list_planning import optimistic_cost
 
 
@@ -41,6 +42,23 @@ class Moment:
     def backlog(self) -> float:
         return math.log((len(self.ready) + 1) / (float(self.w.capacity[:, 0].sum()) + 1))
 
+    @property
+    def load(self) -> float:
+        """Logarithm of the load to be expected: all arrivals of the past summed up anew."""
+        slots, work = float(self.w.capacity[:, 0].sum()), self.s.work.tolist()
+        jobs = sorted(range(len(self.problem.jobs)), key=lambda j: self.problem.jobs[j].release)
+        past = [j for j in jobs if self.problem.jobs[j].release <= self.s.now[0]]
+        times = [*(self.problem.jobs[j].release for j in past), float(self.s.now[0])]
+        total, load = 0.0, 1.0
+        for k, j in enumerate(past):
+            own = sum(work[self.problem.offsets[j] : self.problem.offsets[j + 1]])
+            total += own
+            horizon = 20 * total / (k + 1) / slots
+            load = (load + own / slots / horizon if k else 1.0) * math.exp(
+                (times[k] - times[k + 1]) / horizon
+            )
+        return max(-2.0, min(2.0, math.log(load)))
+
 
 def halfway(seed: int, weights: tuple[float, ...]) -> Moment:
     problem = stream(seed)
@@ -65,7 +83,7 @@ def mean_rank(problem: Problem) -> list[float]:
 
 
 def features(moment: Moment, i: int) -> list[float]:
-    """The sixteen numbers by which a ready task is ordered."""
+    """The numbers by which a ready task is ordered, and 0 for each weight of devices."""
     problem, w, s, b = moment.problem, moment.w, moment.s, moment.backlog
     rank, job = mean_rank(problem), problem.job_of
     own = [k for k in range(problem.num_tasks) if job[k] == job[i]]
@@ -84,7 +102,8 @@ def features(moment: Moment, i: int) -> list[float]:
         math.log(left), b * math.log(left), rank[i] / most, b * rank[i] / most, math.log(rank[i]),
         b * math.log(rank[i]), path, b * path, math.log(len(ready)), math.log1p(alone), out / (out + runs[0]),
         math.log(runs[0]), b * math.log(runs[0]), float(s.job_open[job[i]]) / len(own), age / (age + most),
-        min(math.log(runs[1] / runs[0]), 3.0),
+        min(math.log(runs[1] / runs[0]), 3.0), *[0.0] * 8, moment.load * math.log(left),
+        moment.load * rank[i] / most, *[0.0] * 4,
     ]  # fmt: skip
 
 
@@ -101,9 +120,38 @@ def test_ready_tasks_come_in_the_order_of_the_weighted_features(seed: int):
     found = np.zeros(len(moment.ready), np.int64)
     rule = moment.rule._replace(weights=weights)
     assert write_ready(rule, moment.w, moment.s, 0, found) == len(found)
-    scores = {i: float(np.dot(weights[:16], features(moment, i))) for i in moment.ready}
+    scores = {i: float(np.dot(weights, features(moment, i))) for i in moment.ready}
     ordered = [scores[i] for i in found.tolist()]
     assert ordered == pytest.approx(sorted(scores.values()), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_expected_load_nears_the_load_of_a_long_stream(seed: int):
+    problem = scenario("workflows", load=0.5, jobs=300, tasks=8).dispatched("test", 0, seed)
+    s = new_task_state(compile_tasks([problem]))
+    rule = RuleDispatcher("rule", LATE, weights=PRICED).prepare([problem], s, [0])
+    assert rule.forecast[100:, AT_LOAD].mean() == pytest.approx(0.5, rel=0.15)
+    assert rule.forecast[0, AT_LOAD] == 1.0
+
+
+def test_expected_load_has_no_unit():
+    """Times and sizes ten times as large give the same load, a horizon ten times as long."""
+    short, long = Forecast(4.0), Forecast(4.0)
+    rows = np.ones((2, 3))
+    for time, work in ((0.0, 3.0), (1.0, 5.0), (1.5, 0.0), (4.0, 2.0)):
+        short.arrive(time, np.array([work, 1.0]))
+        long.arrive(10 * time, np.array([10 * work, 10.0]))
+    short.write(rows, 0)
+    long.write(rows, 1)
+    assert rows[1] == pytest.approx(rows[0] * [10.0, 1.0, 10.0])
+
+
+def test_jobs_that_take_no_time_leave_the_load_at_one():
+    known, rows = Forecast(4.0), np.ones((1, 3))
+    known.arrive(0.0, np.zeros(2))
+    known.arrive(9.0, np.zeros(1))
+    known.write(rows, 0)
+    assert rows[0].tolist() == [9.0, 1.0, math.inf]
 
 
 def test_buffers_are_empty_after_a_decision():
@@ -123,20 +171,27 @@ def test_what_is_known_of_tasks_is_that_of_their_job_alone():
 
 def test_later_costs_are_those_of_peft():
     problem = stream(4)
-    later = about(problem)[:, -problem.cluster.num_classes :]
+    later = about(problem)[:, NUM_ABOUT : NUM_ABOUT + problem.cluster.num_classes]
     assert (later == optimistic_cost(compile_problem(problem))).all()
 
 
 def idle_costs(moment: Moment, i: int, weights: tuple[float, ...]) -> list[float]:
     """Of every device, what the first task in the order costs there while nothing runs or waits on any."""
-    w, s, problem, b = moment.w, moment.s, moment.problem, moment.backlog
+    w, s, problem = moment.w, moment.s, moment.problem
     by_name = dict(zip(NAMES, weights, strict=True))
     now, price = float(s.now[0]), moment.rule.price[int(s.next_job[0]) - 1]
     classes = problem.cluster.device_class.tolist()
     run = [float(problem.run_times[i, c]) for c in classes]
     cost = [float(price[c]) * one for c, one in zip(classes, run, strict=True)]
-    later = [float(moment.rule.about[i, c - problem.cluster.num_classes]) for c in classes]
+    later = [float(moment.rule.about[i, NUM_ABOUT + c]) for c in classes]
+    watts = [problem.cluster.classes[c].watts - problem.cluster.classes[c].idle_watts for c in classes]
+    mean = sum(watts) / len(watts)
     found = []
+
+    def folded(name: str) -> float:
+        crowded, offered = by_name[f"{name} x backlog"], by_name[f"{name} x forecast"]
+        return by_name[name] + moment.backlog * crowded + moment.load * offered
+
     for p in range(len(classes)):
         ready = max(
             [problem.jobs[problem.job_of[i]].release, *(arrival(moment, k, i, p) for k in parents(w, i))]
@@ -144,10 +199,9 @@ def idle_costs(moment: Moment, i: int, weights: tuple[float, ...]) -> list[float
         start = max(now, ready)
         found.append(
             start + run[p] + by_name["time there"] * run[p]
-            + (by_name["price"] + b * by_name["price x backlog"]) * (cost[p] - min(cost))
-            + (by_name["idle gap"] + b * by_name["idle gap x backlog"]) * (start - now)
+            + folded("price") * (cost[p] - min(cost)) + folded("idle gap") * (start - now)
             + by_name["data wait"] * max(0.0, ready - now)
-            + (by_name["later"] + b * by_name["later x backlog"]) * (later[p] - min(later))
+            + folded("later") * (later[p] - min(later)) + by_name["energy"] * watts[p] / mean * run[p]
         )  # fmt: skip
     return found
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +12,14 @@ import pytest
 
 from weft import catalog
 from weft.errors import InputError
+from weft.model.problem import realise
 from weft.policies.checkpoint import load_policy
-from weft.sim.tasks.weights import NAMES, PRICED
+from weft.schedulers.dispatchers.tasks import RuleDispatcher, run_one
+from weft.sim.tasks.rules import LATE
+from weft.sim.tasks.weights import ADDED, NAMES, PRICED, SRW
 from weft.training.es.cma import CMAES
 from weft.training.es.config import ESConfig
-from weft.training.es.learner import RuleES, weights_card
+from weft.training.es.learner import RuleES, cost_of, made_ready, measured, weights_card
 from weft.training.recipes import read_recipe
 from weft.training.train import train
 
@@ -64,12 +70,12 @@ def test_search_adapts_to_scales():
     assert abs(search.best[1]) < 0.1
 
 
-def learner(threads: int = 1) -> RuleES:
-    recipe = read_recipe("workflows-es", SMALL)
+def learner(threads: int = 1, recipe: str = "workflows-es") -> RuleES:
+    chosen = read_recipe(recipe, SMALL)
     return RuleES(
-        lambda number: recipe.problem("train", number),
-        recipe.config,
-        weights_card(recipe),
+        lambda number: chosen.problem("train", number),
+        chosen.config,
+        weights_card(chosen),
         seed=1,
         threads=threads,
     )
@@ -120,7 +126,72 @@ def test_weights_may_begin_where_others_ended(tmp_path: Path):
     train("workflows-es", tmp_path / "run", settings=SMALL | {"generations": 1, "sigma": 1e-9}, start="es")
     found, _ = load_policy(f"{tmp_path / 'run'}@last")
     shipped, _ = load_policy(catalog.policy_file("es") or "")
-    assert found["weights"] == pytest.approx(shipped["weights"], abs=1e-6)
+    assert found["weights"][:24] == pytest.approx(shipped["weights"], abs=1e-6)
+    assert not found["weights"][24:].any()
+
+
+def test_weights_of_the_forecast_are_tuned_where_they_are_not_frozen():
+    moved = {}
+    for name in ("workflows-es", "workflows-es-forecast"):
+        one = learner(recipe=name)
+        one.step()
+        moved[name] = one.policy()[0]["weights"][-len(ADDED) : -1]
+        one.close()
+    assert not moved["workflows-es"].any()
+    assert moved["workflows-es-forecast"].all()
+
+
+def test_weights_before_the_forecast_decide_as_they_did():
+    weights, card = load_policy(catalog.policy_file("es") or "")
+    assert card.feature_version == "task-weights/1"
+    known = catalog.task_dispatcher("es").weights
+    assert known == (*weights["weights"].astype(float).tolist(), *[0.0] * len(ADDED))
+
+
+def test_search_for_little_energy_finds_less_than_the_rule(tmp_path: Path):
+    wanted = {"generations": 8, "objective": [0.0, 1.0, 0.0], "validation.seeds": 4, "free": ["energy"]}
+    train("workflows-es-pareto", tmp_path / "run", settings=SMALL | wanted)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    last = rows[-1]
+    assert last["energy_percent"] == last["envelope_percent"] < -1.0
+    assert last["time_percent"] > last["energy_percent"]
+    assert "unfairness_percent" in last
+
+
+def test_cost_is_that_of_schedules():
+    """Figures from the kernel's state are those that schedules state."""
+    recipe = read_recipe("workflows-es", SMALL)
+    problem, objective = recipe.problem("train", 3), (1.0, 0.5, 2.0)
+    begin, other = np.array(PRICED), np.array(SRW)
+    found = measured(made_ready(problem, 7, begin, objective), other, objective)
+    done = run_one(RuleDispatcher("srw", LATE, weights=SRW), problem, realise(problem, 7))
+    assert found.tolist() == pytest.approx([done.mean_jct, done.energy, done.unfairness], rel=1e-12)
+    slow = sorted(done.slowdowns)
+    assert slow[-2] / np.mean(slow) < done.unfairness <= slow[-1] / np.mean(slow)
+    cost = cost_of(found, np.array([2.0, 3.0, 4.0]), objective)
+    wanted = math.log(found[0] / 2) + 0.5 * math.log(found[1] / 3) + 2 * math.log(found[2] / 4)
+    assert float(cost) == pytest.approx(wanted)
+
+
+def test_energy_is_refused_where_no_watts_are_stated():
+    machines = {"device": [{"class": "cpu", "count": 2}]}
+    recipe = read_recipe("workflows-es", SMALL | {"objective": [1.0, 1.0, 0.0]})
+    scene = recipe.cells[0]
+    bare = replace(scene, recipe=replace(scene.recipe, cluster=json.dumps(machines)))
+    recipe.__dict__["cells"] = (bare,)
+    with pytest.raises(InputError, match="states no watts"):
+        recipe.check(0)
+
+
+@pytest.mark.parametrize("objective", [(1.0, 0.0), (0.0, 0.0, 0.0), (1.0, -1.0, 0.0)])
+def test_config_refuses_an_objective_without_three_weights(objective: tuple[float, ...]):
+    with pytest.raises(InputError, match="expected three numbers >= 0, not all 0"):
+        ESConfig(objective=objective)
+
+
+def test_config_refuses_to_freeze_all():
+    with pytest.raises(InputError, match="expected a weight that is not frozen"):
+        ESConfig(frozen=NAMES)
 
 
 def test_config_refuses_a_weight_that_is_not_there():

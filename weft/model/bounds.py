@@ -58,6 +58,22 @@ def longest_path(graph: TaskGraph, lengths: Floats) -> float:
     return float(path_from_start(graph, lengths).max(initial=0.0))
 
 
+def shortest_job_times(problem: Problem) -> Floats:
+    """Critical path of each job (num_jobs,) on the fastest devices, data moved at once."""
+    best, at = problem.best_run_times, problem.offsets
+    return np.array([longest_path(job.graph, best[at[j] : at[j + 1]]) for j, job in enumerate(problem.jobs)])
+
+
+def slowdowns_of(times: Floats, shortest: Floats) -> Floats:
+    """Job times over the shortest possible ones; 1 where a job takes no time."""
+    return np.asarray(np.where(shortest > 0, times / np.where(shortest > 0, shortest, 1.0), 1.0), np.float64)
+
+
+def unfairness_of(slowdowns: Floats) -> float:
+    """The 99th percentile of slowdowns over their mean: 1 where all jobs are slowed down alike."""
+    return float(np.quantile(slowdowns, 0.99) / slowdowns.mean())
+
+
 def path_from_start(graph: TaskGraph, lengths: Floats) -> Floats:
     """Longest path that ends with task i, its own length included."""
     if graph.is_conditional:  # only what always runs binds: take the cheapest branch

@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError
-from weft.model.bounds import Bound, critical_path, longest_path, lower_bound
+from weft.model.bounds import (
+    Bound,
+    critical_path,
+    lower_bound,
+    shortest_job_times,
+    slowdowns_of,
+    unfairness_of,
+)
 from weft.model.graph import Floats, Ints, Ints32
 from weft.model.problem import Problem, Realisation
 
@@ -377,16 +384,12 @@ class Schedule:
     @cached_property
     def slowdowns(self) -> Floats:
         """Completion time of each job over its critical path on the fastest devices."""
-        alone = np.array(
-            [
-                longest_path(
-                    job.graph,
-                    self.problem.best_run_times[self.problem.offsets[j] : self.problem.offsets[j + 1]],
-                )
-                for j, job in enumerate(self.problem.jobs)
-            ]
-        )
-        return np.where(alone > 0, self.job_completion_times / np.where(alone > 0, alone, 1.0), 1.0)
+        return slowdowns_of(self.job_completion_times, shortest_job_times(self.problem))
+
+    @property
+    def unfairness(self) -> float:
+        """The 99th percentile of slowdowns over their mean: 1 where all jobs are slowed down alike."""
+        return unfairness_of(self.slowdowns)
 
     @property
     def fairness(self) -> float:

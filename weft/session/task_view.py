@@ -20,6 +20,7 @@ from weft.schedulers.dispatchers.tasks import Place, RuleDispatcher
 from weft.schedulers.own import Decider, OwnDispatcher, StateDecider
 from weft.session.json_arrays import arrayed, fingerprint, plain
 from weft.session.live_snapshots import restore_tasks, stored_tasks
+from weft.session.market import Market
 from weft.session.messages import Name
 from weft.session.names import descendants
 from weft.session.places import Places, reserved_on
@@ -27,7 +28,6 @@ from weft.session.plan_limits import refuse_planner, without_copies
 from weft.session.view import Coming, Reserved, Started
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
-from weft.sim.tasks.prices import LivePrices
 from weft.sim.tasks.rules import VIRTUAL, keyed_rule
 from weft.sim.tasks.state import NUM_STARTED, READY, RUNNING, Tasks, TaskState
 from weft.sim.tasks.step_by_step import abort, adopt, decide_live, give_up
@@ -73,7 +73,7 @@ class TaskView:
         if has_jobs:
             self._places.add(problem.jobs, range(len(problem.jobs)), problem.offsets[:-1].tolist())
         self._plans: Plans | None = None
-        self._prices: LivePrices | None = None
+        self._market: Market | None = None
         self._rule = keyed_rule(VIRTUAL)  # starts nothing itself
         if isinstance(dispatcher, PlanDispatcher):
             self._plans = Plans(dispatcher, problem, self._w, self._live.f, self._s, self._seed)
@@ -88,7 +88,7 @@ class TaskView:
         else:
             self._rule = dispatcher.rule([problem], self._s, [self._seed])
             self._s.learns[:] = dispatcher.profiles
-            self._prices = LivePrices(problem.slot_counts) if dispatcher.is_priced else None
+            self._market = Market(problem.slot_counts) if dispatcher.is_priced else None
         if isinstance(dispatcher, DecidingDispatcher):
             self._decider = self._growing = dispatcher.decider(problem, self._rule)
 
@@ -173,10 +173,8 @@ class TaskView:
         j, w, s = self._places.at[coming.number], self._w, self._s
         w.job_release[j] = time
         s.next_job[0] += 1
-        if self._prices is not None:
-            tasks = slice(w.job_task_ptr[j], w.job_task_ptr[j + 1])
-            slots = np.ascontiguousarray(w.demand[tasks, 0])
-            self._prices.arrive(w.run[tasks], slots, self._rule.price, int(s.next_job[0]) - 1, s.work[tasks])
+        if self._market is not None:
+            self._market.arrive(self._rule, w, s, j)
         release(w, s, 0, j)
         if self._plans is not None:
             self._follow(self._plans)
@@ -211,8 +209,8 @@ class TaskView:
             self._rule.about[: len(kept.tasks)] = self._rule.about[kept.tasks]
         if self._growing is not None:
             self._growing.close_up(kept.tasks)
-        if self._prices is not None:
-            self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
+        if self._market is not None:
+            self._market.write(self._rule, self._s)
         if self._plans is not None:
             self._plans.close_up(kept)
 
@@ -391,7 +389,7 @@ class TaskView:
             "is_lost": self.is_lost.tolist(),
             "is_outdated": self._is_outdated,
             "num_started": self._num_started,
-            "prices": self._prices.snapshot() if self._prices is not None else None,
+            "prices": self._market.snapshot() if self._market is not None else None,
             "plans": self._plans and [self._plans.planned, plain(self._plans.late[: self._s.num_rows[0]])],
         }
 
@@ -411,9 +409,9 @@ class TaskView:
         self._row = {int(item): int(row) for item, row in stored["rows"]}
         self.is_lost[:] = stored["is_lost"]
         self._is_outdated, self._num_started = bool(stored["is_outdated"]), int(stored["num_started"])
-        if self._prices is not None:
-            self._prices.restore(stored["prices"])
-            self._prices.write(self._rule.price, int(self._s.next_job[0]) - 1)
+        if self._market is not None:
+            self._market.restore(stored["prices"])
+            self._market.write(self._rule, self._s)
         if self._plans is not None:
             planned, late = stored["plans"]
             self._plans.use(self._s)

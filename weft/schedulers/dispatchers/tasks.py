@@ -19,6 +19,7 @@ from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.own import as_dispatcher
+from weft.sim.tasks.forecast import NUM_COLUMNS, forecast_problems
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.tasks.prices import price_problems
 from weft.sim.tasks.ranks import rank_of
@@ -165,16 +166,18 @@ class RuleDispatcher:
         return bool(self.weights)
 
     def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
-        """The kernel's rule for these problems side by side, without prices yet; writes keys into an empty state."""
+        """The kernel's rule for these problems side by side, without prices and forecast yet; writes keys into an empty state."""
         s.key[:] = np.concatenate([self.key(p, seed, 0) for p, seed in zip(problems, seeds, strict=True)])
         if not self.weights:
             return keyed_rule(self.device, self.look)
         size = (len(s.job_left), max(p.cluster.num_classes for p in problems))
         price = np.ones(size if self.device == LATE else (0, 0))
         tally = np.zeros((len(s.job_left), 2))
+        forecast = np.ones((len(s.job_left), NUM_COLUMNS))
         return TaskRule(
-            BY_WEIGHTS, self.device, self.look, np.array(self.weights), about_all(problems), price, tally
-        )
+            BY_WEIGHTS, self.device, self.look, np.array(self.weights), about_all(problems), price, forecast,
+            tally,
+        )  # fmt: skip
 
     def grown(self, rule: TaskRule, problem: Problem, s: TaskState, seed: int, first: Place) -> TaskRule:
         """The rule with a further problem in a state that has room for it; writes keys there."""
@@ -188,13 +191,16 @@ class RuleDispatcher:
         rule.about[first.task : last] = about(problem)
         if self.device == LATE:
             rule = rule._replace(price=with_room(rule.price, len(s.job_left)))
+        if len(rule.forecast):
+            rule = rule._replace(forecast=with_room(rule.forecast, len(s.job_left)))
         return rule
 
     def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
-        """The rule with the prices of all arrivals; writes keys and work of the tasks into an empty state."""
+        """The rule with prices and forecast of all arrivals; writes keys and work of the tasks into an empty state."""
         rule = self.rule(problems, s, seeds)
         if self.is_priced:
             price_problems(problems, rule.price, s.work)
+            forecast_problems(problems, s.work, rule.forecast)
         return rule
 
 

@@ -77,7 +77,9 @@ def rule_of(problems: Sequence[Problem]) -> TaskRule:
     num_jobs = sum(len(problem.jobs) for problem in problems)
     width = max(problem.cluster.num_classes for problem in problems)
     price, tally = np.ones((num_jobs, width)), np.zeros((num_jobs, 2))
-    return TaskRule(BY_WEIGHTS, LATE, 0, np.array(PRICED), about_all(problems), price, tally)
+    return TaskRule(
+        BY_WEIGHTS, LATE, 0, np.array(PRICED), about_all(problems), price, np.zeros((0, 0)), tally
+    )
 
 
 def known_of(problems: Sequence[Problem], rule: TaskRule) -> Known:

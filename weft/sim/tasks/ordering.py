@@ -9,6 +9,7 @@ import numpy as np
 from weft.model.graph import Floats, Ints
 from weft.sim.heap import pop_event, push_event
 from weft.sim.jit import inlined, kernel, lean_inlined
+from weft.sim.tasks.forecast import AT_HORIZON, AT_LOAD, AT_TIME
 from weft.sim.tasks.state import TAKEN, Tasks, TaskState
 from weft.sim.tasks.weights import (
     AGE,
@@ -19,6 +20,7 @@ from weft.sim.tasks.weights import (
     AT_RATIO,
     AT_RUN,
     CHOOSY,
+    CLIP,
     DATA,
     FOLD,
     LEFT,
@@ -45,15 +47,18 @@ class TaskRule(NamedTuple):
     device: int  # IDLE, VIRTUAL or LATE
     look: int  # VIRTUAL and LATE look at this many ready tasks per device
     weights: Floats  # (NUM_WEIGHTS,), see ``weights.py``
-    about: Floats  # (num_tasks, NUM_ABOUT + num_classes) what is known of tasks beforehand, or (0, 0)
+    about: Floats  # (num_tasks, NUM_ABOUT + 2 num_classes) what is known of tasks beforehand, or (0, 0)
     price: Floats  # (num_jobs, num_classes) of a unit of time, from the so-many-th arrival on, or (0, 0)
+    forecast: (
+        Floats  # (num_jobs, 3) of the load, from the so-many-th arrival on, see ``forecast.py``, or (0, 0)
+    )
     tally: Floats  # (num_jobs, 2) buffer, zero between decisions: ready tasks of a job, and the longest rank of them
 
 
 def keyed_rule(device: int, look: int = 0) -> TaskRule:
     """A rule that goes by the keys of tasks alone."""
     nothing = np.zeros((0, 0))
-    return TaskRule(BY_KEY, device, look, np.zeros(NUM_WEIGHTS), nothing, nothing, nothing)
+    return TaskRule(BY_KEY, device, look, np.zeros(NUM_WEIGHTS), nothing, nothing, nothing, nothing)
 
 
 @kernel
@@ -69,16 +74,29 @@ def write_ready(rule: TaskRule, w: Tasks, s: TaskState, b: int, tasks: Ints) -> 
 
 
 @lean_inlined
+def _forecast(rule: TaskRule, w: Tasks, s: TaskState, b: int) -> float:
+    """Logarithm of the load to be expected now; 0 where nothing is known of it."""
+    if len(rule.forecast) == 0 or s.next_job[b] == 0:
+        return 0.0
+    k = w.job_ptr[b] + s.next_job[b] - 1  # the latest arrival
+    gone = (s.now[b] - rule.forecast[k, AT_TIME]) / rule.forecast[k, AT_HORIZON]
+    return max(-CLIP, min(CLIP, np.log(max(rule.forecast[k, AT_LOAD], TINY)) - gone))
+
+
+@lean_inlined
 def _fold(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> None:
-    """The weights at this decision, the backlog counted in."""
+    """The weights at this decision, backlog and forecast counted in."""
     slots = 0.0
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
         slots += w.capacity[p, 0]
     backlog = np.log((s.num_ready[b] + 1.0) / (slots + 1.0))
-    for at, plain, crowded in FOLD:
+    load = _forecast(rule, w, s, b)
+    for at, plain, crowded, offered in FOLD:
         fold[at] = rule.weights[plain]
         if crowded >= 0:
             fold[at] += backlog * rule.weights[crowded]
+        if offered >= 0:
+            fold[at] += load * rule.weights[offered]
 
 
 @lean_inlined

@@ -12,7 +12,7 @@ from weft.sim.jit import kernel, lean_inlined, lean_kernel
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.ordering import LATE, TaskRule, ordered
 from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, expected_run, fits, may_use
-from weft.sim.tasks.weights import GAP, LATER, NUM_ABOUT, NUM_FOLDED, PRICE, THERE, WAIT
+from weft.sim.tasks.weights import ENERGY, GAP, LATER, NUM_ABOUT, NUM_FOLDED, PRICE, THERE, WAIT
 
 
 @lean_inlined
@@ -76,6 +76,10 @@ def _virtual_place(
     first, upto, gaps = w.device_ptr[b], v.upto, v.gaps
     is_late, is_priced = rule.device == LATE, len(rule.price) > 0 and fold[PRICE] != 0.0
     has_later, gap_cost, wait_cost = fold[LATER] != 0.0, fold[GAP], fold[WAIT]
+    has_power, powers = (
+        fold[ENERGY] != 0.0,
+        (NUM_ABOUT + rule.about.shape[1]) // 2,
+    )  # the first column of them
     can_skip = gap_cost >= 0.0 and wait_cost >= 0.0
     arrival = w.job_ptr[b] + s.next_job[b] - 1  # the latest
     least = _least_cost(rule, w, s, b, i, arrival) if is_priced else 0.0
@@ -90,6 +94,8 @@ def _virtual_place(
         extra += fold[THERE] * run
         if has_later:
             extra += fold[LATER] * (rule.about[i, NUM_ABOUT + c] - least_later)
+        if has_power:
+            extra += fold[ENERGY] * rule.about[i, powers + c] * run
         has_gap = gaps[q, 1] > gaps[q, 0] or not w.is_unary[p]
         soonest = min(upto[q], gaps[q, 0]) if has_gap else upto[q]
         if can_skip and soonest + run + extra >= best_value:

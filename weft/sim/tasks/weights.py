@@ -3,7 +3,8 @@
 A rule of the task view orders ready tasks by a weighted sum of features, smallest first, and sends each to the
 device with the least finish plus a weighted sum of costs. ``srw`` and ``priced`` are two vectors of these weights,
 ``es`` is a third that was tuned. Weights "x backlog" count as often as ready tasks crowd the slots: by the logarithm
-of ready tasks over slots.
+of ready tasks over slots. Weights "x forecast" count by the logarithm of the load that arrivals let expect
+(``forecast.py``). These, and that of energy, are 0 in all three.
 
 Everything is expected and known: logarithms of times differ by a constant under another unit, which moves no order.
 """
@@ -44,23 +45,37 @@ NAMES = (
     "data wait",
     "later",
     "later x backlog",
+    "work left x forecast",
+    "rank ratio x forecast",
+    "price x forecast",
+    "idle gap x forecast",
+    "later x forecast",
+    "energy",
 )
-"""The first sixteen order tasks, the last eight are added to the finish on a device."""
+"""Sixteen order tasks, eight are added to the finish on a device, then five of either kind, and a last one of devices."""
 NUM_WEIGHTS = len(NAMES)
-VERSION = "task-weights/1"
+FORECAST = NAMES[24:29]
+ADDED = NAMES[24:]
+"""The weights that came with the second version."""
+VERSION = "task-weights/2"
+READABLE = {"task-weights/1": NAMES[:24], VERSION: NAMES}
+"""Version of what a policy was trained on -> its weights; those that it lacks are 0."""
 
-# Weights at one decision, the backlog counted in: see ``fold``.
+# Weights at one decision, backlog and forecast counted in: see ``fold``.
 LEFT, RATIO, RANK, PATH, READY_TASKS, UNLOCKED, DATA, RUN, OPEN, AGE, CHOOSY = range(11)
-PRICE, GAP, THERE, WAIT, LATER = range(11, 16)
-NUM_FOLDED = 16
+PRICE, GAP, THERE, WAIT, LATER, ENERGY = range(11, 17)
+NUM_FOLDED = 17
 FOLD = (
-    (LEFT, 0, 1), (RATIO, 2, 3), (RANK, 4, 5), (PATH, 6, 7), (READY_TASKS, 8, -1), (UNLOCKED, 9, -1),
-    (DATA, 10, -1), (RUN, 11, 12), (OPEN, 13, -1), (AGE, 14, -1), (CHOOSY, 15, -1), (PRICE, 16, 17),
-    (GAP, 18, 19), (THERE, 20, -1), (WAIT, 21, -1), (LATER, 22, 23),
+    (LEFT, 0, 1, 24), (RATIO, 2, 3, 25), (RANK, 4, 5, -1), (PATH, 6, 7, -1), (READY_TASKS, 8, -1, -1),
+    (UNLOCKED, 9, -1, -1), (DATA, 10, -1, -1), (RUN, 11, 12, -1), (OPEN, 13, -1, -1), (AGE, 14, -1, -1),
+    (CHOOSY, 15, -1, -1), (PRICE, 16, 17, 26), (GAP, 18, 19, 27), (THERE, 20, -1, -1), (WAIT, 21, -1, -1),
+    (LATER, 22, 23, 28), (ENERGY, 29, -1, -1),
 )  # fmt: skip
-"""Of every folded weight: its place, that of the weight, and that of the one that counts with the backlog, -1: none."""
+"""Of every folded weight: its place, that of the weight, and of those that count with backlog and forecast, -1: none."""
+CLIP = 2.0
+"""The logarithm of the expected load counts as at most this, and as at least its opposite."""
 
-# Columns of what is known of a task beforehand; the rest is PEFT's optimistic cost, one column per class.
+# Columns of what is known of a task beforehand; the rest is PEFT's optimistic cost, one column per class, and as many of power.
 AT_RATIO, AT_RANK, AT_DATA, AT_RUN, AT_CHOOSY, AT_JOB_RANK = range(6)
 NUM_ABOUT = 6
 TINY = 1e-300
@@ -79,10 +94,11 @@ PRICED = vector({"work left": 1.0, "rank ratio": -1.0, "price": 1.0})
 
 
 def about(problem: Problem, width: int | None = None) -> Floats:
-    """What rules know of every task of a problem: (num_tasks, NUM_ABOUT + ``width``), width classes at least its own."""
+    """What rules know of every task of a problem: (num_tasks, NUM_ABOUT + 2 ``width``), width classes at least its own."""
     a = compile_problem(problem)
     rank = upward_rank(a, np.array(problem.mean_run_times))
-    found = np.zeros((problem.num_tasks, NUM_ABOUT + (width or problem.cluster.num_classes)))
+    width = width or problem.cluster.num_classes
+    found = np.zeros((problem.num_tasks, NUM_ABOUT + 2 * width))
     most = np.zeros(len(problem.jobs))
     np.maximum.at(most, problem.job_of, rank)
     best = np.sort(np.where(problem.device_counts > 0, problem.run_times, np.inf), axis=1)
@@ -98,7 +114,15 @@ def about(problem: Problem, width: int | None = None) -> Floats:
     found[:, AT_JOB_RANK] = most[problem.job_of]
     later = optimistic_cost(a)
     found[:, NUM_ABOUT : NUM_ABOUT + later.shape[1]] = later
+    found[:, NUM_ABOUT + width : NUM_ABOUT + width + later.shape[1]] = _power(problem)
     return found
+
+
+def _power(problem: Problem) -> Floats:
+    """Watts that a busy device of each class draws beyond those of an idle one (num_classes,), 1 on average; or zeros."""
+    extra = problem.cluster.class_column("watts") - problem.cluster.class_column("idle_watts")
+    mean = float(extra[problem.cluster.device_class].mean())
+    return np.asarray(extra / mean if mean > 0 else np.zeros(len(extra)), np.float64)
 
 
 def _data_out(a: Arrays) -> Floats:

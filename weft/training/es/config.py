@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.errors import InputError
+from weft.sim.tasks.weights import ADDED
 from weft.sim.tasks.weights import NAMES as WEIGHTS
-from weft.tables import NAMES, POSITIVE, check, checked, did_you_mean, one_of, whole
+from weft.tables import NAMES, POSITIVE, Rule, check, checked, did_you_mean, number, one_of, whole
 
 STARTS = ("priced", "srw")
+FIGURES = ("mean job time", "energy", "unfairness")
+"""What a vector of weights may be judged by; ``Schedule`` says what they are."""
+TIME, ENERGY, UNFAIRNESS = range(3)
+_PARTS = number(0.0).several("numbers")
+_OBJECTIVE = Rule(
+    f"three numbers >= 0, not all 0, for {', '.join(FIGURES)}",
+    lambda x: _PARTS.fits(x) and len(x) == len(FIGURES) and any(x),
+)
 
 
 @dataclass(frozen=True)
@@ -27,10 +36,22 @@ class ESConfig:
     """The rule whose weights the search starts from."""
 
     free: tuple[str, ...] = checked((), NAMES)
-    """Names of the weights that are tuned, the others stay as they begin; none: all."""
+    """Names of the weights that are tuned, the others stay as they begin; none: all that are not frozen."""
+    frozen: tuple[str, ...] = checked(ADDED, NAMES)
+    """Names of the weights that stay as they begin, where ``free`` names none."""
+    objective: tuple[float, float, float] = checked((1.0, 0.0, 0.0), _OBJECTIVE)
+    """How much the logarithms of mean job time, energy and unfairness count in the cost of a vector."""
 
     def __post_init__(self) -> None:
         check(self)
-        for name in self.free:
-            if name not in WEIGHTS:
-                raise InputError(f"no weight {name!r}{did_you_mean(name, WEIGHTS)}", field="free")
+        for field in ("free", "frozen"):
+            for name in getattr(self, field):
+                if name not in WEIGHTS:
+                    raise InputError(f"no weight {name!r}{did_you_mean(name, WEIGHTS)}", field=field)
+        if not any(self.tuned):
+            raise InputError("expected a weight that is not frozen", field="frozen")
+
+    @property
+    def tuned(self) -> tuple[bool, ...]:
+        """Of every weight, whether it is tuned."""
+        return tuple(name in self.free if self.free else name not in self.frozen for name in WEIGHTS)

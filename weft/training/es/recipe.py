@@ -12,7 +12,7 @@ from weft.kinds import QUEUES
 from weft.scenarios.scenario import Scenario, sweep
 from weft.scenarios.splits import check_training_seed
 from weft.tables import check, checked, one_of, read_table, whole
-from weft.training.es.config import ESConfig
+from weft.training.es.config import ENERGY, ESConfig
 from weft.training.ppo.task_recipe import TaskValidation
 
 if TYPE_CHECKING:
@@ -78,7 +78,12 @@ class WeightsRecipe:
 
     def check(self, seed: int) -> None:
         check_training_seed(seed)
-        self.problem(self.split, 0)
+        classes = self.problem(self.split, 0).cluster.classes
+        if self.config.objective[ENERGY] and not any(one.watts or one.idle_watts for one in classes):
+            raise InputError(
+                f"expected no weight of energy: the cluster of {self.scenario} states no watts",
+                field="config.objective",
+            )
 
     def progress_in_words(self, row: Row) -> str:
         return f"generation {row.get('generation')}, {row.get('percent'):+.2f} % against {self.config.begin}"
