@@ -38,7 +38,7 @@ from weft.sim.tasks.features import Known
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.rules import LATE, TaskRule
 from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
-from weft.sim.tasks.weights import PRICED
+from weft.sim.tasks.weights import PRICED, check_weights
 
 ENV = 0
 
@@ -49,6 +49,7 @@ class CandidateDispatcher(DecidingDispatcher):
 
     device: int = LATE
     weights: tuple[float, ...] = PRICED
+    """Of the base rule, which orders the candidates and whose choice is marked; those of training."""
     policy: CandidatePolicy = field(kw_only=True)
     sight: CandidateSight = field(kw_only=True)
 
@@ -64,12 +65,12 @@ class CandidateDispatcher(DecidingDispatcher):
         for problem, world in zip(problems, worlds, strict=True):
             run = Run(problem, world, outages)
             run.s.learns[:] = self.profiles
-            found.append(run.play(CandidateDecider(self, prepare([problem], run.s))))
+            found.append(run.play(CandidateDecider(self, prepare([problem], run.s, self.weights))))
         return found
 
     def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
         """The order of the candidates, without prices yet."""
-        return rule_of(problems)
+        return rule_of(problems, self.weights)
 
     def decider(self, problem: Problem, rule: TaskRule) -> CandidateDecider:
         """Who decides for one problem, with the prices that the rule will have."""
@@ -133,7 +134,8 @@ def load_dispatcher(name: str) -> CandidateDispatcher:
         shape = _checked(card)
         policy = CandidatePolicy(weights, shape, card)
         sight = _sight(card)
-        return CandidateDispatcher(name, profiles=sight.profile, policy=policy, sight=sight)
+        base = check_weights(card.training.get("base", PRICED), "training.base")
+        return CandidateDispatcher(name, weights=base, profiles=sight.profile, policy=policy, sight=sight)
     except InputError as error:
         raise error.at(file=name) from None
 

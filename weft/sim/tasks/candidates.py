@@ -1,10 +1,10 @@
 """What a policy sees of the task view: candidates to start, their features, names and version.
 
 A candidate is a ready task and a device that can take it now. Of the ready tasks the first that can start
-are listed, in the order of ``priced`` (least priced work of the job left, critical path first); of the
-devices that differ in nothing but their number the one where the task finishes first. The last choice
-waits for the next event, or until the data of a listed task has come. What a base rule would do, ``priced``
-if nothing else is said, is always among the choices, and marked.
+are listed, in the order of a base rule: tuned weights (``weights.py``), or ``priced`` if nothing else is said
+(least priced work of the job left, critical path first). Of the devices that differ in nothing but their number the one where the task finishes first. The last choice
+waits for the next event, or until the data of a listed task has come. What the base rule would do is always
+among the choices, and marked.
 
 ``features.py`` says what is seen of each.
 """
@@ -57,7 +57,7 @@ from weft.sim.tasks.rules import (
     write_ready,
 )
 from weft.sim.tasks.state import LOOK, Facts, Tasks, TaskState, data_ready, expected_run, may_use
-from weft.sim.tasks.weights import AT_RATIO, PRICED, about_all
+from weft.sim.tasks.weights import PRICED, about_all
 
 AT_FIRST = 4
 """So many times as many ready tasks as are listed are looked at, in order, before all are."""
@@ -72,12 +72,12 @@ class Listed(NamedTuple):
     later: Floats  # (1,) when the next data of a listed task comes, infinite: none is on its way
 
 
-def rule_of(problems: Sequence[Problem]) -> TaskRule:
-    """The order of the list, without prices yet; as a rule it starts nothing by itself."""
+def rule_of(problems: Sequence[Problem], weights: Sequence[float] = PRICED) -> TaskRule:
+    """The order of the list by the weights of a base rule, without prices yet; it starts nothing by itself."""
     num_jobs = sum(len(problem.jobs) for problem in problems)
     width = max(problem.cluster.num_classes for problem in problems)
     price, tally = np.ones((num_jobs, width)), np.zeros((num_jobs, 2))
-    return TaskRule(BY_WEIGHTS, LATE, 0, np.array(PRICED), about_all(problems), price, tally)
+    return TaskRule(BY_WEIGHTS, LATE, 0, np.array(weights), about_all(problems), price, tally)
 
 
 def known_of(problems: Sequence[Problem], rule: TaskRule) -> Known:
@@ -92,13 +92,13 @@ def columns_of(problem: Problem) -> tuple[Floats, Floats, Floats]:
 
 
 def base_of(rule: TaskRule) -> TaskRule:
-    """``priced``: the order of the list as a rule that starts tasks; shares all columns with it."""
+    """The order of the list as a rule that starts tasks; shares all columns with it."""
     return rule._replace(look=LOOK)
 
 
-def prepare(problems: Sequence[Problem], s: TaskState) -> Known:
+def prepare(problems: Sequence[Problem], s: TaskState, weights: Sequence[float] = PRICED) -> Known:
     """The same with the prices of all arrivals; writes work of the tasks into an empty state."""
-    rule = rule_of(problems)
+    rule = rule_of(problems, weights)
     price_problems(problems, rule.price, s.work)
     return known_of(problems, rule)
 
@@ -203,8 +203,8 @@ def _options(known: Known, w: Tasks, f: Facts, s: TaskState, b: int, i: int, tak
 
 @lean_kernel
 def _write_candidates(
-    sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, b: int, ready: Ints, look: Looked,
-    found: Listed, out: Floats,
+    sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, b: int, ready: Ints, scores: Floats,
+    look: Looked, found: Listed, out: Floats,
 ) -> int:  # fmt: skip
     """List the first ready tasks that can start, with their devices; returns how many tasks.
 
@@ -213,7 +213,8 @@ def _write_candidates(
     base = look.base[0]
     missing = base >= 0
     width, shown, order = len(COLUMNS), np.int64(0), 0.0
-    for i in ready:
+    for k in range(len(ready)):
+        i = ready[k]
         if missing and shown == sight.tasks - 1 and i != base:
             continue
         taken = look.base[1] if i == base else np.int64(-1)
@@ -221,8 +222,7 @@ def _write_candidates(
         if count == 0:
             continue
         missing = missing and i != base
-        score = np.log(max(s.job_left[w.job[i]], 1e-300)) - known.rule.about[i, AT_RATIO]
-        order = score if shown == 0 else order
+        order = scores[k] if shown == 0 else order
         for m in range(count):
             n, p = found.count[0], look.device[m]
             start = max(s.now[b], data_ready(w, f, s, b, i, p))
@@ -231,7 +231,7 @@ def _write_candidates(
             row = out[len(WORLD) + n * width : len(WORLD) + (n + 1) * width]
             write_task(sight, known, w, s, b, i, look, row)
             write_place(sight, known, w, s, b, i, p, look, start, row)
-            row[BEHIND], row[PLACE] = min(score - order, MOST), shown / sight.tasks
+            row[BEHIND], row[PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
             row[BASE] = 1.0 if p == taken else 0.0
             found.task[n], found.device[n] = i, p
             found.count[0] += 1
@@ -267,19 +267,19 @@ def list_candidates(
         np.empty(num), np.empty(num, np.int64), np.empty(num), np.empty(num), np.empty(num), np.empty(num),
         np.empty(2, np.int64), np.empty(NUM_HERE), np.empty(sight.pools, np.int64), np.empty(sight.pools),
     )  # fmt: skip
-    ready = np.empty(size, np.int64)
-    write_ready(known.rule, w, s, b, ready)
+    ready, scores = np.empty(size, np.int64), np.empty(size)
+    write_ready(known.rule, w, s, b, ready, scores)
     _look_at_pools(w, s, b, ready[0], look)
     _count_fastest(w, s, b, ready, min(size, sight.tasks), look)
     look.here[UNIT] = _unit(known, w, s, b)
     look.base[0], look.base[1] = first_start(known.base, w, f, s, b)
-    shown = _write_candidates(sight, known, w, f, s, b, ready, look, found, out)
+    shown = _write_candidates(sight, known, w, f, s, b, ready, scores, look, found, out)
     if size < s.num_ready[b] and shown < sight.tasks:  # few of the first can start: look at all
         out[:] = 0.0
         found.count[0], found.later[0] = 0, np.inf
-        ready = np.empty(s.num_ready[b], np.int64)
-        write_ready(known.rule, w, s, b, ready)
-        shown = _write_candidates(sight, known, w, f, s, b, ready, look, found, out)
+        ready, scores = np.empty(s.num_ready[b], np.int64), np.empty(s.num_ready[b])
+        write_ready(known.rule, w, s, b, ready, scores)
+        shown = _write_candidates(sight, known, w, f, s, b, ready, scores, look, found, out)
     write_world(sight, w, s, b, shown / sight.tasks, look, out)
     can_wait = look.here[END] < np.inf or found.later[0] < np.inf
     last = len(out) - len(COLUMNS)

@@ -37,6 +37,7 @@ from weft.sim.tasks.moves import commit
 from weft.sim.tasks.reward import TERMS, Reward, Weights, look_before, reward_of
 from weft.sim.tasks.rules import TaskRule, first_start
 from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, Facts, Tasks, TaskState
+from weft.sim.tasks.weights import PRICED, check_weights
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -71,9 +72,12 @@ class TaskSetup:
     waits: bool = True
     """Whether waiting is a choice; without it something starts at every decision."""
     reward: Reward = field(default_factory=Reward)
+    base: tuple[float, ...] = PRICED
+    """Weights of the rule that orders the candidates and whose choice is marked (``weights.py``)."""
 
     def __post_init__(self) -> None:
         check_sight(self.sight)
+        check_weights(self.base, "base")
         if not self.problems:
             raise InputError("expected at least one problem", field="problems")
 
@@ -195,7 +199,7 @@ class TaskEnv:
         self._edge_ptr = self.tasks.succ_ptr[self.tasks.task_ptr]  # (num_problems + 1,)
         self.state = new_task_state(self.tasks)
         self.state.learns[:] = setup.sight.profile
-        self.known = prepare(self.problems, self.state)
+        self.known = prepare(self.problems, self.state, setup.base)
         self._buffers = _new_buffers(num_envs, setup.sight)
         self.observation, self.mask = self._buffers.observation, self._buffers.mask
         self.elapsed, self.reward, self.done = (

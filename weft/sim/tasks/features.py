@@ -109,7 +109,7 @@ class CandidateSight(NamedTuple):
 class Known(NamedTuple):
     """What is known of tasks beforehand; prices hold from the so-many-th arrival on."""
 
-    rule: TaskRule  # orders ready tasks as ``priced`` does, and has the prices
+    rule: TaskRule  # orders ready tasks as the base rule does, and has the prices
     base: TaskRule  # with virtual queues: what it would do is marked
     least: Floats  # (num_tasks,) shortest stated run time
     rank: Floats  # (num_tasks,) upward rank
