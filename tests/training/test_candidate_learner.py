@@ -13,8 +13,10 @@ from weft import catalog
 from weft.errors import InputError
 from weft.io.runs import read_record
 from weft.model.problem import realise
+from weft.model.validate import validate
 from weft.policies.checkpoint import load_policy
 from weft.schedulers.dispatchers.tasks import run_one
+from weft.sim.tasks.candidates import COLUMNS
 from weft.training.ppo.candidate_learner import TaskJudge
 from weft.training.recipes import read_recipe
 
@@ -96,6 +98,19 @@ def test_base_rule_of_a_recipe_is_imitated_and_stored_in_the_card(tmp_path: Path
     assert load_policy(f"{tmp_path / 'run'}@best")[1].training["base"] == list(weights)
     assert catalog.task_dispatcher(f"{tmp_path / 'run'}@best").weights == weights
     assert catalog.task_dispatcher("priced").weights == read_recipe("tasks-quick", TINY).base_weights
+
+
+@pytest.mark.parametrize("recipe", ["tasks-quick", "workflows-dqn-quick"])
+def test_policy_learns_with_copies(tmp_path: Path, recipe: str):
+    settings = {
+        key: value for key, value in TINY.items() if recipe == "tasks-quick" or key != "imitation_updates"
+    }
+    more = {"candidates.copies": True, "ccr": 5.0} | ({} if recipe == "tasks-quick" else {"warmup": 64})
+    weft.train(recipe, tmp_path / "run", settings={**settings, **more})
+    dispatcher = catalog.task_dispatcher(f"{tmp_path / 'run'}@last")
+    assert dispatcher.sight.copies and dispatcher.policy.architecture.column == len(COLUMNS) + 1
+    problem = weft.scenario("workflows", load=0.8, jobs=3, tasks=8, ccr=5.0).dispatched("validation", 0, 0)
+    assert not validate(run_one(dispatcher, problem, realise(problem, 0)))
 
 
 @pytest.mark.parametrize("name", ["fifo", "srw", "es+profile", "lachesis", "plan:heft"])

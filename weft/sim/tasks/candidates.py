@@ -6,6 +6,9 @@ are listed, in the order of a base rule: tuned weights (``weights.py``), or ``pr
 waits for the next event, or until the data of a listed task has come. What the base rule would do is always
 among the choices, and marked.
 
+A sight with ``copies`` lists a task once more on a device to which the data of its last parent comes late, behind a
+copy of that parent (``deft.py``), if it would start earlier so.
+
 ``features.py`` says what is seen of each.
 """
 
@@ -16,13 +19,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.model.graph import Floats, Ints
+from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
 from weft.sim.jit import kernel, lean_inlined, lean_kernel
+from weft.sim.tasks.deft import copy_before
 from weft.sim.tasks.features import (
     BASE,
     BEHIND,
     CHEAPEST,
+    COPIED,
     EARLIEST,
     END,
     LEAST,
@@ -68,8 +73,15 @@ class Listed(NamedTuple):
 
     task: Ints  # (num_choices,)
     device: Ints  # (num_choices,)
+    copies: Bools  # (num_choices,) whether a parent is copied there first
     count: Ints  # (1,) how many there are
     later: Floats  # (1,) when the next data of a listed task comes, infinite: none is on its way
+
+
+def new_listed(num_choices: int) -> Listed:
+    """An empty list."""
+    task, device = np.zeros(num_choices, np.int64), np.zeros(num_choices, np.int64)
+    return Listed(task, device, np.zeros(num_choices, np.bool_), np.zeros(1, np.int64), np.zeros(1))
 
 
 def rule_of(problems: Sequence[Problem], weights: Sequence[float] = PRICED) -> TaskRule:
@@ -83,7 +95,8 @@ def rule_of(problems: Sequence[Problem], weights: Sequence[float] = PRICED) -> T
 def known_of(problems: Sequence[Problem], rule: TaskRule) -> Known:
     """What is known of the tasks of problems side by side."""
     columns = zip(*(columns_of(problem) for problem in problems), strict=True)
-    return Known(rule, base_of(rule), *(np.concatenate(column) for column in columns))
+    copies = np.array([problem.objective.copies for problem in problems], np.bool_)
+    return Known(rule, base_of(rule), copies, *(np.concatenate(column) for column in columns))
 
 
 def columns_of(problem: Problem) -> tuple[Floats, Floats, Floats]:
@@ -202,6 +215,22 @@ def _options(known: Known, w: Tasks, f: Facts, s: TaskState, b: int, i: int, tak
 
 
 @lean_kernel
+def _write_row(
+    sight: CandidateSight, known: Known, w: Tasks, s: TaskState, b: int, i: int, p: int, look: Looked,
+    start: float, found: Listed, out: Floats,
+) -> int:  # fmt: skip
+    """List one candidate and write what is seen of it; returns where its features begin."""
+    n, width = found.count[0], (len(out) - len(WORLD)) // len(found.task)
+    at = len(WORLD) + n * width
+    row = out[at : at + width]
+    write_task(sight, known, w, s, b, i, look, row)
+    write_place(sight, known, w, s, b, i, p, look, start, row)
+    found.task[n], found.device[n], found.copies[n] = i, p, False
+    found.count[0] += 1
+    return at
+
+
+@lean_kernel
 def _write_candidates(
     sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, b: int, ready: Ints, scores: Floats,
     look: Looked, found: Listed, out: Floats,
@@ -212,7 +241,7 @@ def _write_candidates(
     """
     base = look.base[0]
     missing = base >= 0
-    width, shown, order = len(COLUMNS), np.int64(0), 0.0
+    shown, order, may_copy = np.int64(0), 0.0, sight.copies and known.copies[b]
     for k in range(len(ready)):
         i = ready[k]
         if missing and shown == sight.tasks - 1 and i != base:
@@ -224,17 +253,18 @@ def _write_candidates(
         missing = missing and i != base
         order = scores[k] if shown == 0 else order
         for m in range(count):
-            n, p = found.count[0], look.device[m]
+            p = look.device[m]
             start = max(s.now[b], data_ready(w, f, s, b, i, p))
+            at = _write_row(sight, known, w, s, b, i, p, look, start, found, out)
+            out[at + BEHIND], out[at + PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
+            out[at + BASE] = 1.0 if p == taken else 0.0
             if start > s.now[b]:
                 found.later[0] = min(found.later[0], start)
-            row = out[len(WORLD) + n * width : len(WORLD) + (n + 1) * width]
-            write_task(sight, known, w, s, b, i, look, row)
-            write_place(sight, known, w, s, b, i, p, look, start, row)
-            row[BEHIND], row[PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
-            row[BASE] = 1.0 if p == taken else 0.0
-            found.task[n], found.device[n] = i, p
-            found.count[0] += 1
+                behind = copy_before(w, f, s, b, i, p)[2] if may_copy else np.inf
+                if behind < np.inf:
+                    at = _write_row(sight, known, w, s, b, i, p, look, behind, found, out)
+                    out[at + BEHIND], out[at + PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
+                    out[at + COPIED], found.copies[found.count[0] - 1] = 1.0, True
         shown += 1
         if shown == sight.tasks:
             break
@@ -282,7 +312,7 @@ def list_candidates(
         shown = _write_candidates(sight, known, w, f, s, b, ready, scores, look, found, out)
     write_world(sight, w, s, b, shown / sight.tasks, look, out)
     can_wait = look.here[END] < np.inf or found.later[0] < np.inf
-    last = len(out) - len(COLUMNS)
+    last = len(out) - (len(out) - len(WORLD)) // len(found.task)
     if can_wait:
         out[last + WAITS] = 1.0
     if look.base[0] < 0 and found.count[0] > 0:

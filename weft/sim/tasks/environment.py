@@ -20,7 +20,6 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.sim.jit import lean_kernel
 from weft.sim.tasks.candidates import (
-    COLUMNS,
     FEATURE_VERSION,
     WORLD,
     CandidateSight,
@@ -31,6 +30,7 @@ from weft.sim.tasks.candidates import (
     prepare,
 )
 from weft.sim.tasks.clock import begin, is_due, next_time, pass_events
+from weft.sim.tasks.deft import start_behind_copy
 from weft.sim.tasks.features import BASE, Known
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.moves import commit
@@ -55,6 +55,7 @@ class Buffers(NamedTuple):
     terms: Floats  # (B, len(TERMS)) of the reward
     task: Ints  # (B, K) of every candidate
     device: Ints  # (B, K)
+    copies: Bools  # (B, K) whether a parent is copied there first
     count: Ints  # (B, 1) candidates
     later: Floats  # (B, 1) when a wait ends at the latest
 
@@ -89,7 +90,7 @@ def _go_on(
 ) -> tuple[float, bool]:  # fmt: skip
     """Let time pass until there is a choice; returns how long jobs were in the system and whether all is over."""
     last = out.mask.shape[2] - 1
-    found = Listed(out.task[e], out.device[e], out.count[e], out.later[e])
+    found = Listed(out.task[e], out.device[e], out.copies[e], out.count[e], out.later[e])
     time = 0.0
     while True:
         if not waits and is_due(s, b) and next_time(w, s, b) > s.now[b]:
@@ -138,6 +139,8 @@ def _step_all(
         before, waits = look_before(w, s, b), k >= out.count[e, 0]
         if waits:
             s.wake[b] = min(s.wake[b], out.later[e, 0])
+        elif out.copies[e, k]:
+            start_behind_copy(w, f, s, b, out.task[e, k], out.device[e, k])
         else:
             commit(w, f, s, b, out.task[e, k], out.device[e, k])
         time, is_over = _go_on(sight, known, w, f, s, b, e, waits, out)
@@ -164,7 +167,8 @@ def _follow_all(
         i, p = first_start(rule, w, f, s, plays[e])
         actions[e, 0] = last if out.mask[e, 0, last] else 0
         for k in range(out.count[e, 0]):
-            if out.task[e, k] == i and w.pool[out.device[e, k]] == w.pool[p]:
+            is_it = out.task[e, k] == i and w.pool[out.device[e, k]] == w.pool[p]
+            if is_it and not out.copies[e, k]:
                 actions[e, 0] = k
 
 
@@ -184,20 +188,20 @@ class TaskEnv:
     num_heads = num_agents = 1
     narrow = None
     feature_version = FEATURE_VERSION
-    num_world, num_columns = len(WORLD), len(COLUMNS)
+    num_world = len(WORLD)
     base_column = BASE
 
     def __init__(self, setup: TaskSetup, num_envs: int, seed: int = 0, *, shared: bool = False) -> None:
         self.setup, self.num_envs = setup, num_envs
         self.num_choices, self.num_features = setup.sight.num_choices, setup.sight.num_features
-        self.feature_names = feature_names(setup.sight)
+        self.num_columns, self.feature_names = len(setup.sight.columns), feature_names(setup.sight)
         self._own = _dealt(setup.problems, num_envs, shared=shared)
         self.problems = [problem for own in self._own for problem in own]
         self._first = np.cumsum([0, *(len(own) for own in self._own)])  # (B + 1,)
         self.tasks = compile_tasks(self.problems)
         self.facts = facts_of([realise(problem, 0) for problem in self.problems], self.tasks)
         self._edge_ptr = self.tasks.succ_ptr[self.tasks.task_ptr]  # (num_problems + 1,)
-        self.state = new_task_state(self.tasks)
+        self.state = new_task_state(self.tasks, _room_for_copies(setup))
         self.state.learns[:] = setup.sight.profile
         self.known = prepare(self.problems, self.state, setup.base)
         self._buffers = _new_buffers(num_envs, setup.sight)
@@ -328,6 +332,11 @@ def _dealt(problems: Sequence[Problem], num_envs: int, *, shared: bool) -> list[
     return [list(problems[e % len(problems) :: num_envs]) for e in range(num_envs)]
 
 
+def _room_for_copies(setup: TaskSetup) -> int:
+    """Rows beyond one per task: no task starts behind more than one copy."""
+    return max(problem.num_tasks for problem in setup.problems) if setup.sight.copies else 0
+
+
 def _new_buffers(num_envs: int, sight: CandidateSight) -> Buffers:
     choices, features = (num_envs, sight.num_choices), (num_envs, sight.num_features)
     return Buffers(
@@ -341,6 +350,7 @@ def _new_buffers(num_envs: int, sight: CandidateSight) -> Buffers:
         np.zeros((num_envs, len(TERMS))),
         np.zeros(choices, np.int64),
         np.zeros(choices, np.int64),
+        np.zeros(choices, np.bool_),
         np.zeros((num_envs, 1), np.int64),
         np.zeros((num_envs, 1)),
     )

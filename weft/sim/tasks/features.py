@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.errors import InputError
-from weft.model.graph import Floats, Ints
+from weft.model.graph import Bools, Floats, Ints
 from weft.sim.jit import lean_inlined
 from weft.sim.tasks.rules import TaskRule
 from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, TAKEN, Tasks, TaskState, expected_run
@@ -73,6 +73,9 @@ COLUMNS = (
     PRICE, BEHIND, PLACE, BUSY, FASTEST, CHILDREN, BASE, NEEDS_FREE, NEEDS, CHAIN, UNLOCKS, POOL_LEFT, KIND_RATIO,
     CLASS_RATIO, RECENT, HAS_DUE, DUE, SPARE,
 ) = range(len(COLUMNS))  # fmt: skip
+MORE = ("copies a parent first",)
+"""Further columns of candidates, only where a sight has copies: other nets keep their size."""
+COPIED = len(COLUMNS)
 MOST = 8.0
 """No feature is larger."""
 
@@ -94,16 +97,24 @@ class CandidateSight(NamedTuple):
     sees_paths: bool = True  # critical path and chains: ranks, tasks in a row, children
     sees_recent: bool = True  # recent run times over those stated, and where tasks started
     sees_deadlines: bool = True  # time to the deadline of the job
+    copies: bool = (
+        False  # whether tasks are listed behind a copy of a parent too, where the objective allows copies
+    )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features of every candidate."""
+        return (*COLUMNS, *MORE) if self.copies else COLUMNS
 
     @property
     def num_choices(self) -> int:
         """Candidates at most, and the wait."""
-        return self.tasks * self.pools + 1
+        return self.tasks * self.pools * (2 if self.copies else 1) + 1
 
     @property
     def num_features(self) -> int:
         """Length of an observation: the world, then all candidates."""
-        return len(WORLD) + self.num_choices * len(COLUMNS)
+        return len(WORLD) + self.num_choices * len(self.columns)
 
 
 class Known(NamedTuple):
@@ -111,6 +122,7 @@ class Known(NamedTuple):
 
     rule: TaskRule  # orders ready tasks as the base rule does, and has the prices
     base: TaskRule  # with virtual queues: what it would do is marked
+    copies: Bools  # (num_envs,) whether the objective allows copies
     least: Floats  # (num_tasks,) shortest stated run time
     rank: Floats  # (num_tasks,) upward rank
     chain: Floats  # (num_tasks,) tasks of the longest chain from it to an end, itself included
@@ -133,7 +145,7 @@ class Looked(NamedTuple):
 
 def feature_names(sight: CandidateSight) -> list[str]:
     """One name per feature, in order."""
-    return [*WORLD, *(f"{column} {k}" for k in range(sight.num_choices) for column in COLUMNS)]
+    return [*WORLD, *(f"{column} {k}" for k in range(sight.num_choices) for column in sight.columns)]
 
 
 def check_sight(sight: CandidateSight, place: str = "sight") -> CandidateSight:

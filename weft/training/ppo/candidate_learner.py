@@ -19,7 +19,7 @@ from weft.policies.candidates.forward import CandidatePolicy
 from weft.policies.candidates.net import CandidateNet
 from weft.policies.checkpoint import Card, Weights
 from weft.schedulers.dispatchers.tasks import TaskDispatcher, priced, run_one
-from weft.sim.tasks.candidates import COLUMNS, FEATURE_VERSION, WORLD
+from weft.sim.tasks.candidates import FEATURE_VERSION, WORLD, CandidateSight
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.sim.tasks.reward import ELAPSED
 from weft.training.algorithms import Asked
@@ -41,18 +41,20 @@ class CandidatePPO(PPO[TaskEnv]):
     """PPO with one head that points at a candidate."""
 
     def _make_net(self) -> CandidateNet:
-        return CandidateNet(candidate_architecture(self.config))
+        return CandidateNet(candidate_architecture(self.config, self.env.setup.sight))
 
     def _feature_ranges(self, ranges: Floats) -> tuple[tuple[float, float], ...]:
-        world, rows = candidate_architecture(self.config).parts(ranges)
+        world, rows = candidate_architecture(self.config, self.env.setup.sight).parts(ranges)
         low = np.concatenate([world[0], rows[0].min(axis=0)])
         high = np.concatenate([world[1], rows[1].max(axis=0)])
         return tuple(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def candidate_architecture(config: TaskConfig, head: str = POLICY) -> CandidateArchitecture:
+def candidate_architecture(
+    config: TaskConfig, sight: CandidateSight, head: str = POLICY
+) -> CandidateArchitecture:
     """The net a configuration asks for."""
-    return CandidateArchitecture(len(WORLD), len(COLUMNS), config.hidden[0], head=head)
+    return CandidateArchitecture(len(WORLD), len(sight.columns), config.hidden[0], head=head)
 
 
 def candidate_card(recipe: TaskRecipe[TaskConfig], head: str = POLICY) -> Card:
@@ -60,9 +62,12 @@ def candidate_card(recipe: TaskRecipe[TaskConfig], head: str = POLICY) -> Card:
     return Card(
         recipe.name,
         recipe.algorithm,
-        candidate_architecture(recipe.config, head),
+        candidate_architecture(recipe.config, recipe.sight, head),
         feature_version=FEATURE_VERSION,
-        features=(*(f"world: {name}" for name in WORLD), *(f"candidate: {name}" for name in COLUMNS)),
+        features=(
+            *(f"world: {name}" for name in WORLD),
+            *(f"candidate: {name}" for name in recipe.sight.columns),
+        ),
         training={
             "sight": recipe.sight._asdict(),
             "base": list(recipe.base_weights),

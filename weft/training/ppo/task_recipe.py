@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from weft import catalog
 from weft.errors import InputError
 from weft.scenarios.splits import check_training_seed
+from weft.schedulers.dispatchers.deciding import DecidingDispatcher
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.sim.tasks.candidates import CandidateSight, check_sight
 from weft.sim.tasks.reward import Reward
@@ -163,24 +164,22 @@ class TaskRecipe(Generic[C]):
 def base_weights(name: str) -> tuple[float, ...]:
     """The weights of a dispatcher that starts tasks when their data is there, as candidates are marked by it."""
     try:
-        found = catalog.task_dispatcher(name)
+        found: object = catalog.task_dispatcher(name)
     except InputError as error:
         raise InputError(error.message, file=error.file, field="base") from None
-    is_rule = type(found) is RuleDispatcher and found.device == LATE and not found.profiles
-    if not is_rule or not found.weights:
-        raise InputError(
-            f"expected a rule with weights, such as priced, es or a run of rule-es, got {name!r}",
-            field="base",
-        )
-    return found.weights
+    is_net = isinstance(found, DecidingDispatcher)
+    if isinstance(found, RuleDispatcher) and not is_net and found.device == LATE and not found.profiles:
+        return found.weights
+    raise InputError(
+        f"expected a rule with weights, such as priced, es or a run of rule-es, got {name!r}", field="base"
+    )
 
 
 def _load_in_words(settings: Mapping[str, object]) -> str:
     load = settings.get("load")
-    if load is None:
-        return ""
-    is_list = isinstance(load, list | tuple)
-    return f" --set 'load={list(load)}'" if is_list else f" --set load={load}"
+    if isinstance(load, list | tuple):
+        return f" --set 'load={list(load)}'"
+    return "" if load is None else f" --set load={load}"
 
 
 def _sight(table: Mapping[str, Any]) -> CandidateSight:
