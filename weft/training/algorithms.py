@@ -174,7 +174,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.ppo.task_recipe:TaskRecipe",
         "weft.training.dqn.run:candidate_learner",
         ("scenario", "streams", "base"),
-        ("settings", "candidates", "config", "validation"),
+        ("settings", "candidates", "reward", "config", "validation"),
         DISPATCHER,
     ),
     "oneshot": Algorithm(
