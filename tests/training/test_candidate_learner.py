@@ -100,15 +100,18 @@ def test_base_rule_of_a_recipe_is_imitated_and_stored_in_the_card(tmp_path: Path
     assert catalog.task_dispatcher("priced").weights == read_recipe("tasks-quick", TINY).base_weights
 
 
+@pytest.mark.parametrize(
+    "change", [{"candidates.copies": True}, {"candidates.stages": 2}], ids=["copies", "stages"]
+)
 @pytest.mark.parametrize("recipe", ["tasks-quick", "workflows-dqn-quick"])
-def test_policy_learns_with_copies(tmp_path: Path, recipe: str):
+def test_policy_learns_with_copies_and_in_stages(tmp_path: Path, recipe: str, change: dict[str, object]):
     settings = {
         key: value for key, value in TINY.items() if recipe == "tasks-quick" or key != "imitation_updates"
     }
-    more = {"candidates.copies": True, "ccr": 5.0} | ({} if recipe == "tasks-quick" else {"warmup": 64})
+    more = {**change, "ccr": 5.0} | ({} if recipe == "tasks-quick" else {"warmup": 64})
     weft.train(recipe, tmp_path / "run", settings={**settings, **more})
     dispatcher = catalog.task_dispatcher(f"{tmp_path / 'run'}@last")
-    assert dispatcher.sight.copies and dispatcher.policy.architecture.column == len(COLUMNS) + 1
+    assert dispatcher.policy.architecture.column == len(COLUMNS) + 2
     problem = weft.scenario("workflows", load=0.8, jobs=3, tasks=8, ccr=5.0).dispatched("validation", 0, 0)
     assert not validate(run_one(dispatcher, problem, realise(problem, 0)))
 

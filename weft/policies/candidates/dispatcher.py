@@ -117,6 +117,10 @@ class CandidateDecider:
             if chosen >= count:
                 s.wake[ENV] = min(s.wake[ENV], listed.later[0])
                 return
+            if self._sight.stages == 2 and listed.picked[0] < 0:
+                listed.picked[0] = listed.task[chosen]
+                continue
+            listed.picked[0] = -1
             start = start_behind_copy if listed.copies[chosen] else commit
             start(w, f, s, ENV, int(listed.task[chosen]), int(listed.device[chosen]))
 

@@ -7,7 +7,8 @@ waits for the next event, or until the data of a listed task has come. What the 
 among the choices, and marked.
 
 A sight with ``copies`` lists a task once more on a device to which the data of its last parent comes late, behind a
-copy of that parent (``deft.py``), if it would start earlier so.
+copy of that parent (``deft.py``), if it would start earlier so. With two ``stages`` the tasks are listed first, each with
+the device where it finishes first, and then, while no time passes, the devices of the one that was picked.
 
 ``features.py`` says what is seen of each.
 """
@@ -33,6 +34,7 @@ from weft.sim.tasks.features import (
     LEAST,
     LEFT,
     NUM_HERE,
+    PICKS,
     PLACE,
     UNIT,
     USED,
@@ -75,13 +77,15 @@ class Listed(NamedTuple):
     device: Ints  # (num_choices,)
     copies: Bools  # (num_choices,) whether a parent is copied there first
     count: Ints  # (1,) how many there are
+    picked: Ints  # (1,) the task whose devices are listed, -1: tasks are; read, not written
     later: Floats  # (1,) when the next data of a listed task comes, infinite: none is on its way
 
 
 def new_listed(num_choices: int) -> Listed:
     """An empty list."""
     task, device = np.zeros(num_choices, np.int64), np.zeros(num_choices, np.int64)
-    return Listed(task, device, np.zeros(num_choices, np.bool_), np.zeros(1, np.int64), np.zeros(1))
+    copies, picked = np.zeros(num_choices, np.bool_), np.full(1, -1)
+    return Listed(task, device, copies, np.zeros(1, np.int64), picked, np.zeros(1))
 
 
 def rule_of(problems: Sequence[Problem], weights: Sequence[float] = PRICED) -> TaskRule:
@@ -240,10 +244,13 @@ def _write_candidates(
     What the base rule starts is listed, and marked.
     """
     base = look.base[0]
-    missing = base >= 0
-    shown, order, may_copy = np.int64(0), 0.0, sight.copies and known.copies[b]
+    missing = base >= 0 and found.picked[0] < 0
+    picks = sight.stages == 2 and found.picked[0] < 0
+    shown, order, may_copy = np.int64(0), 0.0, sight.copies and known.copies[b] and not picks
     for k in range(len(ready)):
         i = ready[k]
+        if found.picked[0] >= 0 and i != found.picked[0]:
+            continue
         if missing and shown == sight.tasks - 1 and i != base:
             continue
         taken = look.base[1] if i == base else np.int64(-1)
@@ -255,18 +262,22 @@ def _write_candidates(
         for m in range(count):
             p = look.device[m]
             start = max(s.now[b], data_ready(w, f, s, b, i, p))
-            at = _write_row(sight, known, w, s, b, i, p, look, start, found, out)
-            out[at + BEHIND], out[at + PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
-            out[at + BASE] = 1.0 if p == taken else 0.0
             if start > s.now[b]:
                 found.later[0] = min(found.later[0], start)
-                behind = copy_before(w, f, s, b, i, p)[2] if may_copy else np.inf
-                if behind < np.inf:
-                    at = _write_row(sight, known, w, s, b, i, p, look, behind, found, out)
-                    out[at + BEHIND], out[at + PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
-                    out[at + COPIED], found.copies[found.count[0] - 1] = 1.0, True
+            if picks and m > 0:
+                continue
+            at = _write_row(sight, known, w, s, b, i, p, look, start, found, out)
+            out[at + BEHIND], out[at + PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
+            out[at + BASE] = 1.0 if (taken >= 0 if picks else p == taken) else 0.0
+            if picks:
+                out[at + PICKS] = 1.0
+            behind = copy_before(w, f, s, b, i, p)[2] if may_copy and start > s.now[b] else np.inf
+            if behind < np.inf:
+                at = _write_row(sight, known, w, s, b, i, p, look, behind, found, out)
+                out[at + BEHIND], out[at + PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
+                out[at + COPIED], found.copies[found.count[0] - 1] = 1.0, True
         shown += 1
-        if shown == sight.tasks:
+        if shown == sight.tasks or found.picked[0] >= 0:
             break
     return shown
 
@@ -304,17 +315,18 @@ def list_candidates(
     look.here[UNIT] = _unit(known, w, s, b)
     look.base[0], look.base[1] = first_start(known.base, w, f, s, b)
     shown = _write_candidates(sight, known, w, f, s, b, ready, scores, look, found, out)
-    if size < s.num_ready[b] and shown < sight.tasks:  # few of the first can start: look at all
+    wanted = sight.tasks if found.picked[0] < 0 else 1
+    if size < s.num_ready[b] and shown < wanted:  # few of the first can start: look at all
         out[:] = 0.0
         found.count[0], found.later[0] = 0, np.inf
         ready, scores = np.empty(s.num_ready[b], np.int64), np.empty(s.num_ready[b])
         write_ready(known.rule, w, s, b, ready, scores)
         shown = _write_candidates(sight, known, w, f, s, b, ready, scores, look, found, out)
     write_world(sight, w, s, b, shown / sight.tasks, look, out)
-    can_wait = look.here[END] < np.inf or found.later[0] < np.inf
+    can_wait = found.picked[0] < 0 and (look.here[END] < np.inf or found.later[0] < np.inf)
     last = len(out) - (len(out) - len(WORLD)) // len(found.task)
     if can_wait:
         out[last + WAITS] = 1.0
-    if look.base[0] < 0 and found.count[0] > 0:
+    if look.base[0] < 0 and found.count[0] > 0 and found.picked[0] < 0:
         out[(last if can_wait else len(WORLD)) + BASE] = 1.0
     return can_wait

@@ -1,8 +1,8 @@
 """Many copies of the task view in one call: the environment in which policies learn to point at candidates.
 
-A decision starts one candidate or waits (``candidates.py``). The reward is minus the time that jobs spent in
-the system since the last decision: over an episode, minus the sum of all job times; ``reward.py`` knows
-further terms. Same-step autoreset: where an episode ends, the observation is already that of the next one.
+A decision starts one candidate or waits (``candidates.py``), or picks a task that the next one places. The reward is
+minus the time that jobs spent in the system since the last decision: over an episode, minus the sum of all job
+times; ``reward.py`` knows further terms. Same-step autoreset: where an episode ends, the observation is already that of the next one.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Buffers(NamedTuple):
     device: Ints  # (B, K)
     copies: Bools  # (B, K) whether a parent is copied there first
     count: Ints  # (B, 1) candidates
+    picked: Ints  # (B, 1) the task whose devices are listed, -1: tasks are
     later: Floats  # (B, 1) when a wait ends at the latest
 
 
@@ -90,7 +91,7 @@ def _go_on(
 ) -> tuple[float, bool]:  # fmt: skip
     """Let time pass until there is a choice; returns how long jobs were in the system and whether all is over."""
     last = out.mask.shape[2] - 1
-    found = Listed(out.task[e], out.device[e], out.copies[e], out.count[e], out.later[e])
+    found = Listed(out.task[e], out.device[e], out.copies[e], out.count[e], out.picked[e], out.later[e])
     time = 0.0
     while True:
         if not waits and is_due(s, b) and next_time(w, s, b) > s.now[b]:
@@ -125,6 +126,7 @@ def _start_all(
     for k in range(len(which)):
         e = which[k]
         begin(w, s, plays[e])
+        out.picked[e, 0] = -1
         _go_on(sight, known, w, f, s, plays[e], e, False, out)
 
 
@@ -137,8 +139,12 @@ def _step_all(
     for e in range(len(plays)):
         b, k = plays[e], actions[e, 0]
         before, waits = look_before(w, s, b), k >= out.count[e, 0]
+        picks = sight.stages == 2 and out.picked[e, 0] < 0 and not waits
+        out.picked[e, 0] = out.task[e, k] if picks else -1
         if waits:
             s.wake[b] = min(s.wake[b], out.later[e, 0])
+        elif picks:
+            pass  # no time passes: its devices are listed next
         elif out.copies[e, k]:
             start_behind_copy(w, f, s, b, out.task[e, k], out.device[e, k])
         else:
@@ -159,7 +165,14 @@ def _step_all(
 
 @lean_kernel
 def _follow_all(
-    rule: TaskRule, w: Tasks, f: Facts, s: TaskState, plays: Ints, out: Buffers, actions: Ints
+    sight: CandidateSight,
+    rule: TaskRule,
+    w: Tasks,
+    f: Facts,
+    s: TaskState,
+    plays: Ints,
+    out: Buffers,
+    actions: Ints,
 ) -> None:
     """What a rule with virtual queues does: the candidate of its first start, else the wait, else the first."""
     last = out.mask.shape[2] - 1
@@ -167,7 +180,8 @@ def _follow_all(
         i, p = first_start(rule, w, f, s, plays[e])
         actions[e, 0] = last if out.mask[e, 0, last] else 0
         for k in range(out.count[e, 0]):
-            is_it = out.task[e, k] == i and w.pool[out.device[e, k]] == w.pool[p]
+            is_there = w.pool[out.device[e, k]] == w.pool[p] or (sight.stages == 2 and out.picked[e, 0] < 0)
+            is_it = out.task[e, k] == i and is_there
             if is_it and not out.copies[e, k]:
                 actions[e, 0] = k
 
@@ -268,7 +282,9 @@ class TaskEnv:
     def follow(self, rule: TaskRule) -> Ints:
         """The choices (B, 1) of a rule with virtual queues, such as ``priced``, in the present states."""
         actions = np.zeros((self.num_envs, 1), np.int64)
-        _follow_all(rule, self.tasks, self.facts, self.state, self.plays, self._buffers, actions)
+        _follow_all(
+            self.setup.sight, rule, self.tasks, self.facts, self.state, self.plays, self._buffers, actions
+        )
         return actions
 
     def report(self) -> dict[str, float | None]:
@@ -352,5 +368,6 @@ def _new_buffers(num_envs: int, sight: CandidateSight) -> Buffers:
         np.zeros(choices, np.int64),
         np.zeros(choices, np.bool_),
         np.zeros((num_envs, 1), np.int64),
+        np.full((num_envs, 1), -1),
         np.zeros((num_envs, 1)),
     )

@@ -79,12 +79,10 @@ SRW = vector({"work left": 1.0})
 PRICED = vector({"work left": 1.0, "rank ratio": -1.0, "price": 1.0})
 
 
-def check_weights(weights: Sequence[object], place: str) -> tuple[float, ...]:
+def check_weights(weights: object, place: str) -> tuple[float, ...]:
     """The weights as numbers, if there is one finite number for every name."""
-    is_whole = isinstance(weights, list | tuple) and len(weights) == NUM_WEIGHTS
-    numbers = (
-        [x for x in weights if isinstance(x, int | float) and not isinstance(x, bool)] if is_whole else []
-    )
+    given = weights if isinstance(weights, list | tuple) and len(weights) == NUM_WEIGHTS else ()
+    numbers = [x for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
     if len(numbers) != NUM_WEIGHTS or not np.isfinite(numbers).all():
         raise InputError(f"expected {NUM_WEIGHTS} finite numbers, got {weights!r:.60}", field=place)
     return tuple(float(x) for x in numbers)
