@@ -20,7 +20,7 @@ from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.candidates.forward import CandidatePolicy
 from weft.scenarios import scenario
 from weft.scenarios.workflows import read_machines
-from weft.sim.tasks.candidates import COLUMNS, WORLD, CandidateSight, Listed, list_candidates
+from weft.sim.tasks.candidates import COLUMNS, WORLD, CandidateSight, list_candidates, new_listed
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
 
 STEPS = 50_000.0
@@ -86,9 +86,7 @@ def _decision(ready: int, repetitions: int) -> tuple[int, float, float]:
     env = TaskEnv(TaskSetup((problem,), sight), 1)
     if int(env.state.num_ready[0]) != ready:
         raise AssertionError(f"expected {ready} ready tasks, got {env.state.num_ready[0]}")
-    found = Listed(
-        *(np.zeros(sight.num_choices, np.int64) for _ in range(2)), np.zeros(1, np.int64), np.zeros(1)
-    )
+    found = new_listed(sight.num_choices)
     out = np.zeros(sight.num_features, np.float32)
     shape = CandidateArchitecture(len(WORLD), len(COLUMNS))
     rng = np.random.default_rng(0)

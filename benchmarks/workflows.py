@@ -41,7 +41,11 @@ def main(arguments: list[str]) -> int:
         settings = {"load": 1.0, "arrivals": "once", "sizes": "equal", "noise": options.noise, **fixed}
         out = Path(options.out, part) if options.out else None
         found = weft.evaluate(
-            "workflows", SCHEDULERS, settings={**settings, setting: list(values)}, seeds=options.seeds, out=out
+            "workflows",
+            SCHEDULERS,
+            settings={**settings, setting: list(values)},
+            seeds=options.seeds,
+            out=out,
         )
         rows = found.to_dict()["rows"]
         _table(rows, setting, values)
@@ -87,7 +91,9 @@ def _draw(rows: Any, setting: str, values: tuple[int, ...], path: Path) -> None:
         axes.set_title(words, fontsize=10)
         axes.grid(color="#DDDDDD", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=8
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     print(f"wrote {path.name}")

@@ -80,6 +80,7 @@ def one_of(*names: str) -> Rule:
     return Rule(words, lambda x: isinstance(x, str) and x in names)
 
 
+NAME = Rule("a name", lambda x: isinstance(x, str) and x != "")
 NAMES = Rule(
     "a list of texts", lambda x: isinstance(x, list | tuple) and all(isinstance(one, str) for one in x)
 )

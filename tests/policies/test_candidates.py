@@ -28,6 +28,7 @@ from weft.scenarios import scenario
 from weft.schedulers.dispatchers.tasks import run_one
 from weft.sim.tasks.candidates import COLUMNS, FEATURE_VERSION, WORLD, CandidateSight
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.sim.tasks.features import BASE
 from weft.testing import check_dispatcher, check_policy
 
 SHAPE = CandidateArchitecture(len(WORLD), len(COLUMNS), 16)
@@ -100,6 +101,39 @@ def test_saved_policy_decides_the_same_in_simulator_and_session(
     for one in (found, driven):
         assert one.start.tolist() == wanted.start.tolist()
         assert one.device.tolist() == wanted.device.tolist()
+
+
+def test_saved_policy_lists_candidates_by_the_base_rule_of_its_card(
+    tmp_path: Path, net: CandidateNet, dispatcher: CandidateDispatcher, problem: Problem
+):
+    base = catalog.task_dispatcher("es").weights
+    about = {"sight": SIGHT._asdict(), "base": list(base)}
+    card = Card("tuned", "candidate-dqn", SHAPE, FEATURE_VERSION, training=about)
+    save_policy(tmp_path / "tuned.json", net.weights(), card)
+    name, world = str(tmp_path / "tuned.json"), realise(problem, 0)
+    assert catalog.task_dispatcher(name).weights == base
+    found = run_one(catalog.task_dispatcher(name), problem, world)
+    driven = drive_tasks(Session(problem, name), problem, world)
+    assert found.start.tolist() == driven.start.tolist()
+    assert found.device.tolist() == driven.device.tolist()
+    assert found.start.tolist() != run_one(dispatcher, problem, world).start.tolist()
+
+
+def test_policy_that_follows_its_base_rule_does_what_the_weights_do(net: CandidateNet, problem: Problem):
+    weights = {name: np.zeros_like(array) for name, array in net.weights().items()}
+    weights["score_direct"][0, BASE] = 100.0
+    chosen = catalog.task_dispatcher("es")
+    policy = CandidatePolicy(weights, SHAPE)
+    follower = CandidateDispatcher("follower", weights=chosen.weights, policy=policy, sight=CandidateSight())
+    found, wanted = (run_one(one, problem, realise(problem, 0)) for one in (follower, chosen))
+    assert found.mean_jct == pytest.approx(wanted.mean_jct, rel=0.05)
+
+
+def test_card_with_a_base_rule_of_another_size_is_refused(tmp_path: Path, net: CandidateNet):
+    card = Card("mine", "candidate-ppo", SHAPE, FEATURE_VERSION, training={"base": [1.0]})
+    save_policy(tmp_path / "mine.json", net.weights(), card)
+    with pytest.raises(InputError, match=r"training\.base: expected 24 finite numbers, got \[1\.0\]"):
+        load_dispatcher(str(tmp_path / "mine.json"))
 
 
 def test_files_are_dispatched_by_a_saved_policy(saved: str, tmp_path: Path):

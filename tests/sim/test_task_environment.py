@@ -12,6 +12,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.env_util import make_vec_env
 
 import weft
+from weft import catalog
 from weft.errors import InputError
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder
@@ -21,10 +22,14 @@ from weft.schedulers.dispatchers.tasks import LOOK, priced, run_one
 from weft.sim.adapters import StreamEnv, make
 from weft.sim.tasks.candidates import COLUMNS, WORLD, CandidateSight
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.sim.tasks.layout import new_task_state
 from weft.sim.tasks.reward import TERMS, Reward
+from weft.sim.tasks.rules import first_start, write_ready
+from weft.sim.tasks.weights import PRICED
 from weft.testing import check_environment
 
 SMALL = CandidateSight(tasks=6, pools=2)
+ES = catalog.task_dispatcher("es").weights
 
 
 def streams(count: int, **settings: object) -> tuple[Problem, ...]:
@@ -61,10 +66,60 @@ def test_following_a_rule_costs_about_what_the_rule_costs():
     assert ended.mean() == pytest.approx(wanted, rel=0.05)
 
 
+def test_following_the_base_rule_is_what_its_weights_do():
+    problems = streams(2, jobs=8, tasks=15)
+    env = TaskEnv(TaskSetup(problems, base=ES), 2)
+    starts = 0
+    for _ in range(60):
+        for e in range(2):
+            own = catalog.task_dispatcher("es")
+            rule = own.rule(env.problems, new_task_state(env.tasks), [0, 0])
+            rule = rule._replace(price=env.known.rule.price)
+            task, device = first_start(rule, env.tasks, env.facts, env.state, int(env.plays[e]))
+            k = int(env.follow(env.known.base)[e, 0])
+            if task >= 0:
+                starts += 1
+                buffers = env.snapshot()
+                assert buffers["task"][e, k] == task
+                assert env.tasks.pool[buffers["device"][e, k]] == env.tasks.pool[device]
+        env.step(env.follow(env.known.base))
+    assert starts > 30
+
+
+def test_candidates_are_listed_by_the_weights_of_the_base_rule():
+    problems = streams(1, jobs=8, tasks=15)
+    env = TaskEnv(TaskSetup(problems, CandidateSight(tasks=8, pools=1), base=ES), 1)
+    longest = 0
+    for _ in range(60):
+        size = int(env.state.num_ready[0])
+        order, scores = np.zeros(size, np.int64), np.zeros(size)
+        write_ready(env.known.rule, env.tasks, env.state, 0, order, scores)
+        found = env.snapshot()
+        listed = found["task"][0, : found["count"][0, 0]].tolist()
+        at = [order.tolist().index(i) for i in listed]
+        assert at == sorted(at)
+        behind = columns(env)["behind the first in order"][: len(listed)]
+        wanted = np.minimum(scores[at] - scores[at[0]], 8.0)
+        assert behind.tolist() == wanted.astype(np.float32).tolist()
+        longest = max(longest, len(listed))
+        env.step(env.follow(env.known.base))
+    assert longest > 3
+
+
+@pytest.mark.parametrize("base", [PRICED[:-1], (*PRICED[:-1], float("nan")), ("a",) * len(PRICED)])
+def test_setup_refuses_what_are_no_weights(base: tuple[float, ...]):
+    with pytest.raises(InputError, match="base: expected 24 finite numbers, got"):
+        TaskSetup(streams(1), base=base)
+
+
+@pytest.mark.parametrize("base", [PRICED, ES], ids=["priced", "es"])
 @pytest.mark.parametrize("sight", [CandidateSight(), CandidateSight(tasks=2, pools=1)], ids=["all", "few"])
 @pytest.mark.parametrize("waits", [True, False])
-def test_choice_of_the_base_rule_is_listed_and_marked(sight: CandidateSight, waits: bool):
-    env = TaskEnv(TaskSetup(streams(3, jobs=6, tasks=15, noise=0.3), sight, waits=waits), 3)
+def test_choice_of_the_base_rule_is_listed_and_marked(
+    sight: CandidateSight, waits: bool, base: tuple[float, ...]
+):
+    setup = TaskSetup(streams(3, jobs=6, tasks=15, noise=0.3), sight, waits=waits, base=base)
+    env = TaskEnv(setup, 3)
     rng = np.random.default_rng(0)
     for step in range(120):
         rows = env.observation[:, env.num_world :].reshape(3, env.num_choices, -1)[..., env.base_column]

@@ -508,7 +508,7 @@ def test_expected_finishes_count_data_and_what_runs():
     advance(w, f, s, 0)
     commit(w, f, s, 0, 0, 0)
     advance(w, f, s, 0)
-    assert write_ready(rule, w, s, 0, tasks) == 1 and tasks[0] == 1
+    assert write_ready(rule, w, s, 0, tasks, np.zeros(4)) == 1 and tasks[0] == 1
     finishes = np.zeros((1, 2))
     write_finishes(w, f, s, 0, tasks[:1], finishes)
     assert finishes.tolist() == [[10.0, 20.0]]

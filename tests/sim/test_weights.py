@@ -119,9 +119,11 @@ def test_ready_tasks_come_in_the_order_of_the_weighted_features(seed: int):
     weights = rng.normal(size=NUM_WEIGHTS)
     found = np.zeros(len(moment.ready), np.int64)
     rule = moment.rule._replace(weights=weights)
-    assert write_ready(rule, moment.w, moment.s, 0, found) == len(found)
+    written = np.zeros(len(found))
+    assert write_ready(rule, moment.w, moment.s, 0, found, written) == len(found)
     scores = {i: float(np.dot(weights, features(moment, i))) for i in moment.ready}
     ordered = [scores[i] for i in found.tolist()]
+    assert written.tolist() == pytest.approx(ordered, rel=1e-9)
     assert ordered == pytest.approx(sorted(scores.values()), rel=1e-9)
 
 
@@ -157,7 +159,9 @@ def test_jobs_that_take_no_time_leave_the_load_at_one():
 def test_buffers_are_empty_after_a_decision():
     moment = halfway(1, PRICED)
     found = np.zeros(len(moment.ready), np.int64)
-    write_ready(moment.rule._replace(weights=np.ones(NUM_WEIGHTS)), moment.w, moment.s, 0, found)
+    write_ready(
+        moment.rule._replace(weights=np.ones(NUM_WEIGHTS)), moment.w, moment.s, 0, found, np.zeros(len(found))
+    )
     assert not moment.rule.tally[:, 0].any()
 
 
@@ -229,7 +233,7 @@ def test_first_task_goes_where_it_costs_least(seed: int):
     moment.s.num_free[0] = len(moment.w.capacity)
     rule = moment.rule._replace(weights=np.array(weights), look=1)
     order = np.zeros(len(moment.ready), np.int64)
-    write_ready(rule, moment.w, moment.s, 0, order)
+    write_ready(rule, moment.w, moment.s, 0, order, np.zeros(len(order)))
     costs = idle_costs(moment, int(order[0]), weights)
     task, device = first_start(rule, moment.w, moment.f, moment.s, 0)
     best = int(np.argmin(costs))

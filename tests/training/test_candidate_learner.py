@@ -13,8 +13,11 @@ from weft import catalog
 from weft.errors import InputError
 from weft.io.runs import read_record
 from weft.model.problem import realise
+from weft.model.validate import validate
 from weft.policies.checkpoint import load_policy
 from weft.schedulers.dispatchers.tasks import run_one
+from weft.sim.tasks.candidates import COLUMNS
+from weft.training.ppo.candidate_learner import TaskJudge
 from weft.training.recipes import read_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -87,6 +90,59 @@ def test_resumed_run_ends_with_the_same_bytes(tmp_path: Path):
 def test_recipe_refuses(change: dict[str, object], message: str):
     with pytest.raises(InputError, match=message):
         read_recipe("tasks-quick", {**TINY, **change}).check(0)
+
+
+def test_base_rule_of_a_recipe_is_imitated_and_stored_in_the_card(tmp_path: Path):
+    weft.train("tasks-quick", tmp_path / "run", settings={**TINY, "base": "es"})
+    weights = catalog.task_dispatcher("es").weights
+    assert load_policy(f"{tmp_path / 'run'}@best")[1].training["base"] == list(weights)
+    assert catalog.task_dispatcher(f"{tmp_path / 'run'}@best").weights == weights
+    assert catalog.task_dispatcher("priced").weights == read_recipe("tasks-quick", TINY).base_weights
+
+
+@pytest.mark.parametrize(
+    "change", [{"candidates.copies": True}, {"candidates.stages": 2}], ids=["copies", "stages"]
+)
+@pytest.mark.parametrize("recipe", ["tasks-quick", "workflows-dqn-quick"])
+def test_policy_learns_with_copies_and_in_stages(tmp_path: Path, recipe: str, change: dict[str, object]):
+    settings = {
+        key: value for key, value in TINY.items() if recipe == "tasks-quick" or key != "imitation_updates"
+    }
+    more = {**change, "ccr": 5.0} | ({} if recipe == "tasks-quick" else {"warmup": 64})
+    weft.train(recipe, tmp_path / "run", settings={**settings, **more})
+    dispatcher = catalog.task_dispatcher(f"{tmp_path / 'run'}@last")
+    assert dispatcher.policy.architecture.column == len(COLUMNS) + 2
+    problem = weft.scenario("workflows", load=0.8, jobs=3, tasks=8, ccr=5.0).dispatched("validation", 0, 0)
+    assert not validate(run_one(dispatcher, problem, realise(problem, 0)))
+
+
+@pytest.mark.parametrize("name", ["fifo", "srw", "es+profile", "lachesis", "plan:heft"])
+def test_recipe_refuses_a_base_rule_without_weights(name: str):
+    with pytest.raises(InputError, match="base: expected a rule with weights, such as priced, es"):
+        read_recipe("tasks-quick", {**TINY, "base": name}).check(0)
+
+
+def test_recipe_refuses_a_base_rule_that_is_none():
+    with pytest.raises(InputError, match=r"^base: no dispatcher 'pricey'; did you mean 'priced'"):
+        read_recipe("tasks-quick", {**TINY, "base": "pricey"}).check(0)
+
+
+def test_problems_take_the_cells_of_lists_in_turn():
+    recipe = read_recipe("tasks-quick", {**TINY, "load": [0.5, 0.9], "devices": [4, 8]})
+    assert [problem.cluster.num_devices for problem in recipe.problems("train", 6)] == [4, 8, 4, 8, 4, 8]
+    alone = read_recipe("tasks-quick", {**TINY, "load": 0.9, "devices": 4}).problems("train", 2)
+    mixed = recipe.problems("train", 8)
+    for number, problem in ((2, alone[0]), (6, alone[1])):
+        assert [job.release for job in mixed[number].jobs] == [job.release for job in problem.jobs]
+    assert recipe.next_command("RUN").endswith("--set 'load=[0.5, 0.9]' --seeds 8")
+
+
+def test_validation_gives_every_cell_the_same_weight():
+    recipe = read_recipe("tasks-quick", {**TINY, "load": [0.3, 0.95], "validation.seeds": 1})
+    judge = TaskJudge(recipe)
+    assert len(judge.points) == 2
+    times = judge.rules["priced"] * np.array([1.0, 1.2])
+    assert judge.figures(times)["priced_percent"] == pytest.approx(10.0)
 
 
 def test_recipe_refuses_a_repeated_job():

@@ -24,7 +24,7 @@ from weft.session.market import Market
 from weft.session.messages import Name
 from weft.session.names import descendants
 from weft.session.places import Places, reserved_on
-from weft.session.plan_limits import refuse_planner, without_copies
+from weft.session.plan_limits import carried_out_by, refuse_planner
 from weft.session.view import Coming, Reserved, Started
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
@@ -45,9 +45,8 @@ class TaskView:
     num_fallbacks = 0
 
     def __init__(self, problem: Problem, dispatcher: Dispatches, seed: int, *, has_jobs: bool = True) -> None:
-        may_copy = isinstance(dispatcher, PlanDispatcher | DecidingDispatcher)
-        problem = without_copies(problem) if may_copy else problem
-        reason = refuse_planner(dispatcher) or dispatcher.supports(problem)
+        asked, problem = problem, carried_out_by(dispatcher, problem)
+        reason = refuse_planner(dispatcher, asked) or dispatcher.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{dispatcher.name}: {reason}", field="scheduler")
         self.problem, self._dispatcher, self._seed = problem, dispatcher, seed

@@ -17,28 +17,29 @@ from weft.policies.candidates.forward import CandidatePolicy
 from weft.policies.checkpoint import Card, load_policy
 from weft.policies.oneshot.encoder_shape import EncoderShape
 from weft.schedulers.dispatchers.deciding import DecidingDispatcher
-from weft.schedulers.dispatchers.outages import Outage
+from weft.schedulers.dispatchers.outages import Outage, moves_of
+from weft.schedulers.dispatchers.peers import copy_rows
 from weft.schedulers.dispatchers.tasks import with_room
 from weft.schedulers.own import Run
 from weft.sim.tasks.candidates import (
-    COLUMNS,
     FEATURE_VERSION,
     WORLD,
     CandidateSight,
-    Listed,
     base_of,
     check_sight,
     columns_of,
     known_of,
     list_candidates,
+    new_listed,
     prepare,
     rule_of,
 )
+from weft.sim.tasks.deft import start_behind_copy
 from weft.sim.tasks.features import Known
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.rules import LATE, TaskRule
 from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
-from weft.sim.tasks.weights import PRICED
+from weft.sim.tasks.weights import PRICED, check_weights
 
 ENV = 0
 
@@ -49,6 +50,7 @@ class CandidateDispatcher(DecidingDispatcher):
 
     device: int = LATE
     weights: tuple[float, ...] = PRICED
+    """Of the base rule, which orders the candidates and whose choice is marked; those of training."""
     policy: CandidatePolicy = field(kw_only=True)
     sight: CandidateSight = field(kw_only=True)
 
@@ -62,14 +64,19 @@ class CandidateDispatcher(DecidingDispatcher):
         """One problem after the other."""
         found = []
         for problem, world in zip(problems, worlds, strict=True):
-            run = Run(problem, world, outages)
+            more = copy_rows(moves_of(outages, problem), problem) if self.sight.copies else 0
+            run = Run(problem, world, outages, more)
             run.s.learns[:] = self.profiles
-            found.append(run.play(CandidateDecider(self, prepare([problem], run.s))))
+            found.append(run.play(CandidateDecider(self, prepare([problem], run.s, self.weights))))
         return found
+
+    @property
+    def copies(self) -> bool:
+        return self.sight.copies
 
     def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
         """The order of the candidates, without prices yet."""
-        return rule_of(problems)
+        return rule_of(problems, self.weights)
 
     def decider(self, problem: Problem, rule: TaskRule) -> CandidateDecider:
         """Who decides for one problem, with the prices that the rule will have."""
@@ -83,24 +90,22 @@ class CandidateDecider:
         self.title, self._policy, self._sight = dispatcher.name, dispatcher.policy, dispatcher.sight
         self._known = known
         choices = self._sight.num_choices
-        self._listed = Listed(
-            np.zeros(choices, np.int64), np.zeros(choices, np.int64), np.zeros(1, np.int64), np.zeros(1)
-        )
+        self._listed = new_listed(choices)
         self._observation = np.zeros(self._sight.num_features, np.float32)
         self._mask = np.zeros(choices, np.bool_)
 
     def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
         """Learn of the tasks of a further problem, numbered from ``first``; the rule has grown for them."""
-        last, columns = first + problem.num_tasks, self._known[2:]
+        last, columns = first + problem.num_tasks, self._known[3:]
         room = last if last <= len(columns[0]) else max(last, 2 * len(columns[0]))
         grown = [with_room(column, room) for column in columns]
         for column, own in zip(grown, columns_of(problem), strict=True):
             column[first:last] = own
-        self._known = Known(rule, base_of(rule), *grown)
+        self._known = Known(rule, base_of(rule), self._known.copies, *grown)
 
     def close_up(self, tasks: Ints) -> None:
         """Only these tasks are left, numbered anew in their order."""
-        for column in self._known[2:]:
+        for column in self._known[3:]:
             column[: len(tasks)] = column[tasks]
 
     def decide(self, w: Tasks, f: Facts, s: TaskState) -> None:
@@ -112,7 +117,12 @@ class CandidateDecider:
             if chosen >= count:
                 s.wake[ENV] = min(s.wake[ENV], listed.later[0])
                 return
-            commit(w, f, s, ENV, int(listed.task[chosen]), int(listed.device[chosen]))
+            if self._sight.stages == 2 and listed.picked[0] < 0:
+                listed.picked[0] = listed.task[chosen]
+                continue
+            listed.picked[0] = -1
+            start = start_behind_copy if listed.copies[chosen] else commit
+            start(w, f, s, ENV, int(listed.task[chosen]), int(listed.device[chosen]))
 
     def can_start(self, w: Tasks, f: Facts, s: TaskState) -> bool:
         """Whether some ready task could start now; lists the candidates."""
@@ -130,15 +140,16 @@ def load_dispatcher(name: str) -> CandidateDispatcher:
     """The policy of a weights file, of its card or of a run folder, if it acts on single tasks."""
     weights, card = load_policy(name)
     try:
-        shape = _checked(card)
-        policy = CandidatePolicy(weights, shape, card)
         sight = _sight(card)
-        return CandidateDispatcher(name, profiles=sight.profile, policy=policy, sight=sight)
+        shape = _checked(card, sight)
+        policy = CandidatePolicy(weights, shape, card)
+        base = check_weights(card.training.get("base", PRICED), "training.base")
+        return CandidateDispatcher(name, weights=base, profiles=sight.profile, policy=policy, sight=sight)
     except InputError as error:
         raise error.at(file=name) from None
 
 
-def _checked(card: Card) -> CandidateArchitecture:
+def _checked(card: Card, sight: CandidateSight) -> CandidateArchitecture:
     shape = card.architecture
     if isinstance(shape, EncoderShape):
         raise InputError(
@@ -153,7 +164,7 @@ def _checked(card: Card) -> CandidateArchitecture:
             f"trained on another feature version: expected {FEATURE_VERSION!r}, got {card.feature_version!r}",
             field="feature_version",
         )
-    sizes, here = (shape.world, shape.column), (len(WORLD), len(COLUMNS))
+    sizes, here = (shape.world, shape.column), (len(WORLD), len(sight.columns))
     if sizes != here:
         raise InputError(f"expected {here[0]} and {here[1]} features, got {sizes}", field="architecture")
     return shape

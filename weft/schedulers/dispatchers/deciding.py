@@ -32,6 +32,11 @@ class DecidingDispatcher(RuleDispatcher):
     device: int = VIRTUAL
     look: int = 0
 
+    @property
+    def copies(self) -> bool:
+        """Whether it was made to copy tasks, so that it is refused where it cannot."""
+        return False
+
     def decider(self, problem: Problem, rule: TaskRule) -> GrowingDecider:
         """Who decides for one problem; tasks are copied only where its objective allows it."""
         raise NotImplementedError

@@ -1,10 +1,14 @@
 """What a policy sees of the task view: candidates to start, their features, names and version.
 
 A candidate is a ready task and a device that can take it now. Of the ready tasks the first that can start
-are listed, in the order of ``priced`` (least priced work of the job left, critical path first); of the
-devices that differ in nothing but their number the one where the task finishes first. The last choice
-waits for the next event, or until the data of a listed task has come. What a base rule would do, ``priced``
-if nothing else is said, is always among the choices, and marked.
+are listed, in the order of a base rule: tuned weights (``weights.py``), or ``priced`` if nothing else is said
+(least priced work of the job left, critical path first). Of the devices that differ in nothing but their number the one where the task finishes first. The last choice
+waits for the next event, or until the data of a listed task has come. What the base rule would do is always
+among the choices, and marked.
+
+A sight with ``copies`` lists a task once more on a device to which the data of its last parent comes late, behind a
+copy of that parent (``deft.py``), if it would start earlier so. With two ``stages`` the tasks are listed first, each with
+the device where it finishes first, and then, while no time passes, the devices of the one that was picked.
 
 ``features.py`` says what is seen of each.
 """
@@ -16,18 +20,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.model.graph import Floats, Ints
+from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
 from weft.sim.jit import kernel, lean_inlined, lean_kernel
+from weft.sim.tasks.deft import copy_before
 from weft.sim.tasks.features import (
     BASE,
     BEHIND,
     CHEAPEST,
+    COPIED,
     EARLIEST,
     END,
     LEAST,
     LEFT,
     NUM_HERE,
+    PICKS,
     PLACE,
     UNIT,
     USED,
@@ -57,7 +64,7 @@ from weft.sim.tasks.rules import (
     write_ready,
 )
 from weft.sim.tasks.state import LOOK, Facts, Tasks, TaskState, data_ready, expected_run, may_use
-from weft.sim.tasks.weights import AT_RATIO, PRICED, about_all
+from weft.sim.tasks.weights import PRICED, about_all
 
 AT_FIRST = 4
 """So many times as many ready tasks as are listed are looked at, in order, before all are."""
@@ -68,24 +75,34 @@ class Listed(NamedTuple):
 
     task: Ints  # (num_choices,)
     device: Ints  # (num_choices,)
+    copies: Bools  # (num_choices,) whether a parent is copied there first
     count: Ints  # (1,) how many there are
+    picked: Ints  # (1,) the task whose devices are listed, -1: tasks are; read, not written
     later: Floats  # (1,) when the next data of a listed task comes, infinite: none is on its way
 
 
-def rule_of(problems: Sequence[Problem]) -> TaskRule:
-    """The order of the list, without prices yet; as a rule it starts nothing by itself."""
+def new_listed(num_choices: int) -> Listed:
+    """An empty list."""
+    task, device = np.zeros(num_choices, np.int64), np.zeros(num_choices, np.int64)
+    copies, picked = np.zeros(num_choices, np.bool_), np.full(1, -1)
+    return Listed(task, device, copies, np.zeros(1, np.int64), picked, np.zeros(1))
+
+
+def rule_of(problems: Sequence[Problem], weights: Sequence[float] = PRICED) -> TaskRule:
+    """The order of the list by the weights of a base rule, without prices yet; it starts nothing by itself."""
     num_jobs = sum(len(problem.jobs) for problem in problems)
     width = max(problem.cluster.num_classes for problem in problems)
     price, tally = np.ones((num_jobs, width)), np.zeros((num_jobs, 2))
     return TaskRule(
-        BY_WEIGHTS, LATE, 0, np.array(PRICED), about_all(problems), price, np.zeros((0, 0)), tally
+        BY_WEIGHTS, LATE, 0, np.array(weights), about_all(problems), price, np.zeros((0, 0)), tally
     )
 
 
 def known_of(problems: Sequence[Problem], rule: TaskRule) -> Known:
     """What is known of the tasks of problems side by side."""
     columns = zip(*(columns_of(problem) for problem in problems), strict=True)
-    return Known(rule, base_of(rule), *(np.concatenate(column) for column in columns))
+    copies = np.array([problem.objective.copies for problem in problems], np.bool_)
+    return Known(rule, base_of(rule), copies, *(np.concatenate(column) for column in columns))
 
 
 def columns_of(problem: Problem) -> tuple[Floats, Floats, Floats]:
@@ -94,13 +111,13 @@ def columns_of(problem: Problem) -> tuple[Floats, Floats, Floats]:
 
 
 def base_of(rule: TaskRule) -> TaskRule:
-    """``priced``: the order of the list as a rule that starts tasks; shares all columns with it."""
+    """The order of the list as a rule that starts tasks; shares all columns with it."""
     return rule._replace(look=LOOK)
 
 
-def prepare(problems: Sequence[Problem], s: TaskState) -> Known:
+def prepare(problems: Sequence[Problem], s: TaskState, weights: Sequence[float] = PRICED) -> Known:
     """The same with the prices of all arrivals; writes work of the tasks into an empty state."""
-    rule = rule_of(problems)
+    rule = rule_of(problems, weights)
     price_problems(problems, rule.price, s.work)
     return known_of(problems, rule)
 
@@ -204,18 +221,38 @@ def _options(known: Known, w: Tasks, f: Facts, s: TaskState, b: int, i: int, tak
 
 
 @lean_kernel
+def _write_row(
+    sight: CandidateSight, known: Known, w: Tasks, s: TaskState, b: int, i: int, p: int, look: Looked,
+    start: float, found: Listed, out: Floats,
+) -> int:  # fmt: skip
+    """List one candidate and write what is seen of it; returns where its features begin."""
+    n, width = found.count[0], (len(out) - len(WORLD)) // len(found.task)
+    at = len(WORLD) + n * width
+    row = out[at : at + width]
+    write_task(sight, known, w, s, b, i, look, row)
+    write_place(sight, known, w, s, b, i, p, look, start, row)
+    found.task[n], found.device[n], found.copies[n] = i, p, False
+    found.count[0] += 1
+    return at
+
+
+@lean_kernel
 def _write_candidates(
-    sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, b: int, ready: Ints, look: Looked,
-    found: Listed, out: Floats,
+    sight: CandidateSight, known: Known, w: Tasks, f: Facts, s: TaskState, b: int, ready: Ints, scores: Floats,
+    look: Looked, found: Listed, out: Floats,
 ) -> int:  # fmt: skip
     """List the first ready tasks that can start, with their devices; returns how many tasks.
 
     What the base rule starts is listed, and marked.
     """
     base = look.base[0]
-    missing = base >= 0
-    width, shown, order = len(COLUMNS), np.int64(0), 0.0
-    for i in ready:
+    missing = base >= 0 and found.picked[0] < 0
+    picks = sight.stages == 2 and found.picked[0] < 0
+    shown, order, may_copy = np.int64(0), 0.0, sight.copies and known.copies[b] and not picks
+    for k in range(len(ready)):
+        i = ready[k]
+        if found.picked[0] >= 0 and i != found.picked[0]:
+            continue
         if missing and shown == sight.tasks - 1 and i != base:
             continue
         taken = look.base[1] if i == base else np.int64(-1)
@@ -223,22 +260,26 @@ def _write_candidates(
         if count == 0:
             continue
         missing = missing and i != base
-        score = np.log(max(s.job_left[w.job[i]], 1e-300)) - known.rule.about[i, AT_RATIO]
-        order = score if shown == 0 else order
+        order = scores[k] if shown == 0 else order
         for m in range(count):
-            n, p = found.count[0], look.device[m]
+            p = look.device[m]
             start = max(s.now[b], data_ready(w, f, s, b, i, p))
             if start > s.now[b]:
                 found.later[0] = min(found.later[0], start)
-            row = out[len(WORLD) + n * width : len(WORLD) + (n + 1) * width]
-            write_task(sight, known, w, s, b, i, look, row)
-            write_place(sight, known, w, s, b, i, p, look, start, row)
-            row[BEHIND], row[PLACE] = min(score - order, MOST), shown / sight.tasks
-            row[BASE] = 1.0 if p == taken else 0.0
-            found.task[n], found.device[n] = i, p
-            found.count[0] += 1
+            if picks and m > 0:
+                continue
+            at = _write_row(sight, known, w, s, b, i, p, look, start, found, out)
+            out[at + BEHIND], out[at + PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
+            out[at + BASE] = 1.0 if (taken >= 0 if picks else p == taken) else 0.0
+            if picks:
+                out[at + PICKS] = 1.0
+            behind = copy_before(w, f, s, b, i, p)[2] if may_copy and start > s.now[b] else np.inf
+            if behind < np.inf:
+                at = _write_row(sight, known, w, s, b, i, p, look, behind, found, out)
+                out[at + BEHIND], out[at + PLACE] = min(scores[k] - order, MOST), shown / sight.tasks
+                out[at + COPIED], found.copies[found.count[0] - 1] = 1.0, True
         shown += 1
-        if shown == sight.tasks:
+        if shown == sight.tasks or found.picked[0] >= 0:
             break
     return shown
 
@@ -269,24 +310,25 @@ def list_candidates(
         np.empty(num), np.empty(num, np.int64), np.empty(num), np.empty(num), np.empty(num), np.empty(num),
         np.empty(2, np.int64), np.empty(NUM_HERE), np.empty(sight.pools, np.int64), np.empty(sight.pools),
     )  # fmt: skip
-    ready = np.empty(size, np.int64)
-    write_ready(known.rule, w, s, b, ready)
+    ready, scores = np.empty(size, np.int64), np.empty(size)
+    write_ready(known.rule, w, s, b, ready, scores)
     _look_at_pools(w, s, b, ready[0], look)
     _count_fastest(w, s, b, ready, min(size, sight.tasks), look)
     look.here[UNIT] = _unit(known, w, s, b)
     look.base[0], look.base[1] = first_start(known.base, w, f, s, b)
-    shown = _write_candidates(sight, known, w, f, s, b, ready, look, found, out)
-    if size < s.num_ready[b] and shown < sight.tasks:  # few of the first can start: look at all
+    shown = _write_candidates(sight, known, w, f, s, b, ready, scores, look, found, out)
+    wanted = sight.tasks if found.picked[0] < 0 else 1
+    if size < s.num_ready[b] and shown < wanted:  # few of the first can start: look at all
         out[:] = 0.0
         found.count[0], found.later[0] = 0, np.inf
-        ready = np.empty(s.num_ready[b], np.int64)
-        write_ready(known.rule, w, s, b, ready)
-        shown = _write_candidates(sight, known, w, f, s, b, ready, look, found, out)
+        ready, scores = np.empty(s.num_ready[b], np.int64), np.empty(s.num_ready[b])
+        write_ready(known.rule, w, s, b, ready, scores)
+        shown = _write_candidates(sight, known, w, f, s, b, ready, scores, look, found, out)
     write_world(sight, w, s, b, shown / sight.tasks, look, out)
-    can_wait = look.here[END] < np.inf or found.later[0] < np.inf
-    last = len(out) - len(COLUMNS)
+    can_wait = found.picked[0] < 0 and (look.here[END] < np.inf or found.later[0] < np.inf)
+    last = len(out) - (len(out) - len(WORLD)) // len(found.task)
     if can_wait:
         out[last + WAITS] = 1.0
-    if look.base[0] < 0 and found.count[0] > 0:
+    if look.base[0] < 0 and found.count[0] > 0 and found.picked[0] < 0:
         out[(last if can_wait else len(WORLD)) + BASE] = 1.0
     return can_wait

@@ -89,6 +89,37 @@ def is_on(s: TaskState, k: int, p: int) -> bool:
     return False
 
 
+@lean_inlined
+def _behind_copy(
+    w: Tasks, f: Facts, s: TaskState, b: int, p: int, parent: int, room: float, before: float
+) -> tuple[float, float]:
+    """When a copy of a parent begins on device p, and when what has room and other data then starts behind it."""
+    begins = max(free_at(w, s, b, parent, p), _arrivals(w, f, s, b, parent, p)[0])
+    return begins, max(max(room, before), begins + w.run[parent, w.device_class[p]])
+
+
+@lean_kernel
+def copy_before(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> tuple[int, float, float]:
+    """Whom to copy to device p so that ready task i starts earlier there, when the copy begins, and the task; -1: nobody."""
+    room = free_at(w, s, b, i, p)
+    last, before, parent = _arrivals(w, f, s, b, i, p)
+    if parent >= 0 and last > room and not is_on(s, parent, p) and may_use(w, b, parent, p):
+        begins, start = _behind_copy(w, f, s, b, p, parent, room, before)
+        if start < last:
+            return parent, begins, start
+    return np.int64(-1), np.inf, np.inf
+
+
+@lean_kernel
+def start_behind_copy(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> None:
+    """Keep ready task i for device p behind a copy of the parent whose data would come last; what can start does."""
+    parent, begins, start = copy_before(w, f, s, b, i, p)
+    if parent >= 0:
+        reserve(w, s, b, parent, p, begins)
+        reserve(w, s, b, i, p, start)
+        serve_all(w, f, s, b)
+
+
 @lean_kernel
 def find_place(
     w: Tasks, f: Facts, s: TaskState, b: int, i: int, copies: bool
@@ -110,8 +141,7 @@ def find_place(
             best, best_start, best_parent, best_finish = p, start, np.int64(-1), start + run
         if not copies or parent < 0 or last <= room or is_on(s, parent, p) or not may_use(w, b, parent, p):
             continue
-        begins = max(free_at(w, s, b, parent, p), _arrivals(w, f, s, b, parent, p)[0])
-        start = max(max(room, before), begins + w.run[parent, w.device_class[p]])
+        begins, start = _behind_copy(w, f, s, b, p, parent, room, before)
         if start + run < best_finish:
             best, best_start, best_finish = p, start, start + run
             best_parent, best_copy = parent, begins

@@ -1,8 +1,8 @@
 """Many copies of the task view in one call: the environment in which policies learn to point at candidates.
 
-A decision starts one candidate or waits (``candidates.py``). The reward is minus the time that jobs spent in
-the system since the last decision: over an episode, minus the sum of all job times; ``reward.py`` knows
-further terms. Same-step autoreset: where an episode ends, the observation is already that of the next one.
+A decision starts one candidate or waits (``candidates.py``), or picks a task that the next one places. The reward is
+minus the time that jobs spent in the system since the last decision: over an episode, minus the sum of all job
+times; ``reward.py`` knows further terms. Same-step autoreset: where an episode ends, the observation is already that of the next one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.sim.jit import lean_kernel
 from weft.sim.tasks.candidates import (
-    COLUMNS,
     FEATURE_VERSION,
     WORLD,
     CandidateSight,
@@ -31,12 +30,14 @@ from weft.sim.tasks.candidates import (
     prepare,
 )
 from weft.sim.tasks.clock import begin, is_due, next_time, pass_events
+from weft.sim.tasks.deft import start_behind_copy
 from weft.sim.tasks.features import BASE, Known
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.reward import TERMS, Reward, Weights, look_before, reward_of
 from weft.sim.tasks.rules import TaskRule, first_start
 from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, Facts, Tasks, TaskState
+from weft.sim.tasks.weights import PRICED, check_weights
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -54,7 +55,9 @@ class Buffers(NamedTuple):
     terms: Floats  # (B, len(TERMS)) of the reward
     task: Ints  # (B, K) of every candidate
     device: Ints  # (B, K)
+    copies: Bools  # (B, K) whether a parent is copied there first
     count: Ints  # (B, 1) candidates
+    picked: Ints  # (B, 1) the task whose devices are listed, -1: tasks are
     later: Floats  # (B, 1) when a wait ends at the latest
 
 
@@ -71,9 +74,12 @@ class TaskSetup:
     waits: bool = True
     """Whether waiting is a choice; without it something starts at every decision."""
     reward: Reward = field(default_factory=Reward)
+    base: tuple[float, ...] = PRICED
+    """Weights of the rule that orders the candidates and whose choice is marked (``weights.py``)."""
 
     def __post_init__(self) -> None:
         check_sight(self.sight)
+        check_weights(self.base, "base")
         if not self.problems:
             raise InputError("expected at least one problem", field="problems")
 
@@ -85,7 +91,7 @@ def _go_on(
 ) -> tuple[float, bool]:  # fmt: skip
     """Let time pass until there is a choice; returns how long jobs were in the system and whether all is over."""
     last = out.mask.shape[2] - 1
-    found = Listed(out.task[e], out.device[e], out.count[e], out.later[e])
+    found = Listed(out.task[e], out.device[e], out.copies[e], out.count[e], out.picked[e], out.later[e])
     time = 0.0
     while True:
         if not waits and is_due(s, b) and next_time(w, s, b) > s.now[b]:
@@ -120,6 +126,7 @@ def _start_all(
     for k in range(len(which)):
         e = which[k]
         begin(w, s, plays[e])
+        out.picked[e, 0] = -1
         _go_on(sight, known, w, f, s, plays[e], e, False, out)
 
 
@@ -132,8 +139,14 @@ def _step_all(
     for e in range(len(plays)):
         b, k = plays[e], actions[e, 0]
         before, waits = look_before(w, s, b), k >= out.count[e, 0]
+        picks = sight.stages == 2 and out.picked[e, 0] < 0 and not waits
+        out.picked[e, 0] = out.task[e, k] if picks else -1
         if waits:
             s.wake[b] = min(s.wake[b], out.later[e, 0])
+        elif picks:
+            pass  # no time passes: its devices are listed next
+        elif out.copies[e, k]:
+            start_behind_copy(w, f, s, b, out.task[e, k], out.device[e, k])
         else:
             commit(w, f, s, b, out.task[e, k], out.device[e, k])
         time, is_over = _go_on(sight, known, w, f, s, b, e, waits, out)
@@ -152,7 +165,14 @@ def _step_all(
 
 @lean_kernel
 def _follow_all(
-    rule: TaskRule, w: Tasks, f: Facts, s: TaskState, plays: Ints, out: Buffers, actions: Ints
+    sight: CandidateSight,
+    rule: TaskRule,
+    w: Tasks,
+    f: Facts,
+    s: TaskState,
+    plays: Ints,
+    out: Buffers,
+    actions: Ints,
 ) -> None:
     """What a rule with virtual queues does: the candidate of its first start, else the wait, else the first."""
     last = out.mask.shape[2] - 1
@@ -160,7 +180,9 @@ def _follow_all(
         i, p = first_start(rule, w, f, s, plays[e])
         actions[e, 0] = last if out.mask[e, 0, last] else 0
         for k in range(out.count[e, 0]):
-            if out.task[e, k] == i and w.pool[out.device[e, k]] == w.pool[p]:
+            is_there = w.pool[out.device[e, k]] == w.pool[p] or (sight.stages == 2 and out.picked[e, 0] < 0)
+            is_it = out.task[e, k] == i and is_there
+            if is_it and not out.copies[e, k]:
                 actions[e, 0] = k
 
 
@@ -180,22 +202,22 @@ class TaskEnv:
     num_heads = num_agents = 1
     narrow = None
     feature_version = FEATURE_VERSION
-    num_world, num_columns = len(WORLD), len(COLUMNS)
+    num_world = len(WORLD)
     base_column = BASE
 
     def __init__(self, setup: TaskSetup, num_envs: int, seed: int = 0, *, shared: bool = False) -> None:
         self.setup, self.num_envs = setup, num_envs
         self.num_choices, self.num_features = setup.sight.num_choices, setup.sight.num_features
-        self.feature_names = feature_names(setup.sight)
+        self.num_columns, self.feature_names = len(setup.sight.columns), feature_names(setup.sight)
         self._own = _dealt(setup.problems, num_envs, shared=shared)
         self.problems = [problem for own in self._own for problem in own]
         self._first = np.cumsum([0, *(len(own) for own in self._own)])  # (B + 1,)
         self.tasks = compile_tasks(self.problems)
         self.facts = facts_of([realise(problem, 0) for problem in self.problems], self.tasks)
         self._edge_ptr = self.tasks.succ_ptr[self.tasks.task_ptr]  # (num_problems + 1,)
-        self.state = new_task_state(self.tasks)
+        self.state = new_task_state(self.tasks, _room_for_copies(setup))
         self.state.learns[:] = setup.sight.profile
-        self.known = prepare(self.problems, self.state)
+        self.known = prepare(self.problems, self.state, setup.base)
         self._buffers = _new_buffers(num_envs, setup.sight)
         self.observation, self.mask = self._buffers.observation, self._buffers.mask
         self.elapsed, self.reward, self.done = (
@@ -260,7 +282,9 @@ class TaskEnv:
     def follow(self, rule: TaskRule) -> Ints:
         """The choices (B, 1) of a rule with virtual queues, such as ``priced``, in the present states."""
         actions = np.zeros((self.num_envs, 1), np.int64)
-        _follow_all(rule, self.tasks, self.facts, self.state, self.plays, self._buffers, actions)
+        _follow_all(
+            self.setup.sight, rule, self.tasks, self.facts, self.state, self.plays, self._buffers, actions
+        )
         return actions
 
     def report(self) -> dict[str, float | None]:
@@ -324,6 +348,11 @@ def _dealt(problems: Sequence[Problem], num_envs: int, *, shared: bool) -> list[
     return [list(problems[e % len(problems) :: num_envs]) for e in range(num_envs)]
 
 
+def _room_for_copies(setup: TaskSetup) -> int:
+    """Rows beyond one per task: no task starts behind more than one copy."""
+    return max(problem.num_tasks for problem in setup.problems) if setup.sight.copies else 0
+
+
 def _new_buffers(num_envs: int, sight: CandidateSight) -> Buffers:
     choices, features = (num_envs, sight.num_choices), (num_envs, sight.num_features)
     return Buffers(
@@ -337,6 +366,8 @@ def _new_buffers(num_envs: int, sight: CandidateSight) -> Buffers:
         np.zeros((num_envs, len(TERMS))),
         np.zeros(choices, np.int64),
         np.zeros(choices, np.int64),
+        np.zeros(choices, np.bool_),
         np.zeros((num_envs, 1), np.int64),
+        np.full((num_envs, 1), -1),
         np.zeros((num_envs, 1)),
     )

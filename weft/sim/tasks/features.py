@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.errors import InputError
-from weft.model.graph import Floats, Ints
+from weft.model.graph import Bools, Floats, Ints
 from weft.sim.jit import lean_inlined
 from weft.sim.tasks.rules import TaskRule
 from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, TAKEN, Tasks, TaskState, expected_run
@@ -73,6 +73,9 @@ COLUMNS = (
     PRICE, BEHIND, PLACE, BUSY, FASTEST, CHILDREN, BASE, NEEDS_FREE, NEEDS, CHAIN, UNLOCKS, POOL_LEFT, KIND_RATIO,
     CLASS_RATIO, RECENT, HAS_DUE, DUE, SPARE,
 ) = range(len(COLUMNS))  # fmt: skip
+MORE = ("copies a parent first", "picks a task")
+"""Further columns of candidates, only where a sight has copies or two stages: other nets keep their size."""
+COPIED, PICKS = len(COLUMNS), len(COLUMNS) + 1
 MOST = 8.0
 """No feature is larger."""
 
@@ -94,23 +97,32 @@ class CandidateSight(NamedTuple):
     sees_paths: bool = True  # critical path and chains: ranks, tasks in a row, children
     sees_recent: bool = True  # recent run times over those stated, and where tasks started
     sees_deadlines: bool = True  # time to the deadline of the job
+    copies: bool = False  # whether tasks are listed behind a copy of a parent too, where copies are allowed
+    stages: int = 1  # 2: first a task is chosen, each with its best device, then a device for it
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features of every candidate."""
+        return (*COLUMNS, *MORE) if self.copies or self.stages > 1 else COLUMNS
 
     @property
     def num_choices(self) -> int:
         """Candidates at most, and the wait."""
-        return self.tasks * self.pools + 1
+        places = self.pools * (2 if self.copies else 1)
+        return (self.tasks * places if self.stages == 1 else max(self.tasks, places)) + 1
 
     @property
     def num_features(self) -> int:
         """Length of an observation: the world, then all candidates."""
-        return len(WORLD) + self.num_choices * len(COLUMNS)
+        return len(WORLD) + self.num_choices * len(self.columns)
 
 
 class Known(NamedTuple):
     """What is known of tasks beforehand; prices hold from the so-many-th arrival on."""
 
-    rule: TaskRule  # orders ready tasks as ``priced`` does, and has the prices
+    rule: TaskRule  # orders ready tasks as the base rule does, and has the prices
     base: TaskRule  # with virtual queues: what it would do is marked
+    copies: Bools  # (num_envs,) whether the objective allows copies
     least: Floats  # (num_tasks,) shortest stated run time
     rank: Floats  # (num_tasks,) upward rank
     chain: Floats  # (num_tasks,) tasks of the longest chain from it to an end, itself included
@@ -133,7 +145,7 @@ class Looked(NamedTuple):
 
 def feature_names(sight: CandidateSight) -> list[str]:
     """One name per feature, in order."""
-    return [*WORLD, *(f"{column} {k}" for k in range(sight.num_choices) for column in COLUMNS)]
+    return [*WORLD, *(f"{column} {k}" for k in range(sight.num_choices) for column in sight.columns)]
 
 
 def check_sight(sight: CandidateSight, place: str = "sight") -> CandidateSight:
@@ -144,6 +156,9 @@ def check_sight(sight: CandidateSight, place: str = "sight") -> CandidateSight:
                 raise InputError(
                     f"expected a whole number from 1 to 1024, got {value!r}", field=f"{place}.{name}"
                 )
+        elif name == "stages":
+            if type(value) is not int or value not in (1, 2):
+                raise InputError(f"expected 1 or 2, got {value!r}", field=f"{place}.{name}")
         elif type(value) is not bool:
             raise InputError(f"expected true or false, got {value!r}", field=f"{place}.{name}")
     return sight

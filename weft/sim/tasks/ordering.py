@@ -62,13 +62,13 @@ def keyed_rule(device: int, look: int = 0) -> TaskRule:
 
 
 @kernel
-def write_ready(rule: TaskRule, w: Tasks, s: TaskState, b: int, tasks: Ints) -> int:
-    """Fill ``tasks`` with the ready tasks that come first; returns how many there are."""
+def write_ready(rule: TaskRule, w: Tasks, s: TaskState, b: int, tasks: Ints, scores: Floats) -> int:
+    """Fill ``tasks`` with the ready tasks that come first, ``scores`` with what orders them; returns how many."""
     fold = np.empty(NUM_FOLDED)
     size, times, items = ordered(rule, w, s, b, fold)
     count = min(size, len(tasks))
     for k in range(count):
-        tasks[k] = items[0]
+        tasks[k], scores[k] = items[0], times[0]
         size = pop_event(times, items, size)
     return count
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from weft.errors import InputError
 from weft.model.graph import Floats
 from weft.model.problem import Problem
 from weft.sim.arrays import Arrays, compile_problem
@@ -91,6 +92,15 @@ def vector(weights: Mapping[str, float]) -> tuple[float, ...]:
 
 SRW = vector({"work left": 1.0})
 PRICED = vector({"work left": 1.0, "rank ratio": -1.0, "price": 1.0})
+
+
+def check_weights(weights: object, place: str) -> tuple[float, ...]:
+    """The weights as numbers, if there is one finite number for every name."""
+    given = weights if isinstance(weights, list | tuple) and len(weights) == NUM_WEIGHTS else ()
+    numbers = [x for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
+    if len(numbers) != NUM_WEIGHTS or not np.isfinite(numbers).all():
+        raise InputError(f"expected {NUM_WEIGHTS} finite numbers, got {weights!r:.60}", field=place)
+    return tuple(float(x) for x in numbers)
 
 
 def about(problem: Problem, width: int | None = None) -> Floats:

@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.errors import InputError
-from weft.kinds import QUEUES
-from weft.scenarios.scenario import Scenario, sweep
 from weft.scenarios.splits import check_training_seed
 from weft.tables import check, checked, one_of, read_table, whole
+from weft.training.cells import cells_of, in_turn
 from weft.training.es.config import ENERGY, ESConfig
 from weft.training.ppo.task_recipe import TaskValidation
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
+    from weft.scenarios.scenario import Scenario
     from weft.training.run.folder import Outcome
     from weft.training.run.metrics import Row
 
@@ -64,17 +64,12 @@ class WeightsRecipe:
     @cached_property
     def cells(self) -> tuple[Scenario, ...]:
         """The scenario with each of its settings."""
-        found = sweep(self.scenario, self.settings)
-        if found[0].kind is QUEUES:
-            raise InputError(
-                f"{self.scenario} is one repeated job, whose queues algorithm ppo learns", field="scenario"
-            )
-        return found
+        return cells_of(self.scenario, self.settings)
 
     def problem(self, split: str, number: int) -> Problem:
         """One of the problems of a split: cells take turns."""
-        cells = self.cells
-        return cells[number % len(cells)].problem(split, number // len(cells))
+        cell, index = in_turn(self.cells, number)
+        return cell.problem(split, index)
 
     def check(self, seed: int) -> None:
         check_training_seed(seed)

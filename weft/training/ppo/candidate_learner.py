@@ -1,7 +1,7 @@
 """PPO of a net that points at candidates, on streams of different workflows.
 
-``priced`` is imitated first, if the recipe says so. Rewards are in units of the time that jobs spend in the
-system under it, time is in mean run times.
+The base rule is imitated first, if the recipe says so. Rewards are in units of the time that jobs spend in the
+system under ``priced``, time is in mean run times.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from weft.policies.candidates.dispatcher import CandidateDispatcher
 from weft.policies.candidates.forward import CandidatePolicy
 from weft.policies.candidates.net import CandidateNet
 from weft.policies.checkpoint import Card, Weights
-from weft.schedulers.dispatchers.tasks import LOOK, TaskDispatcher, priced, run_one
-from weft.sim.tasks.candidates import COLUMNS, FEATURE_VERSION, WORLD
+from weft.schedulers.dispatchers.tasks import TaskDispatcher, priced, run_one
+from weft.sim.tasks.candidates import FEATURE_VERSION, WORLD, CandidateSight
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.sim.tasks.reward import ELAPSED
 from weft.training.algorithms import Asked
@@ -41,18 +41,20 @@ class CandidatePPO(PPO[TaskEnv]):
     """PPO with one head that points at a candidate."""
 
     def _make_net(self) -> CandidateNet:
-        return CandidateNet(candidate_architecture(self.config))
+        return CandidateNet(candidate_architecture(self.config, self.env.setup.sight))
 
     def _feature_ranges(self, ranges: Floats) -> tuple[tuple[float, float], ...]:
-        world, rows = candidate_architecture(self.config).parts(ranges)
+        world, rows = candidate_architecture(self.config, self.env.setup.sight).parts(ranges)
         low = np.concatenate([world[0], rows[0].min(axis=0)])
         high = np.concatenate([world[1], rows[1].max(axis=0)])
         return tuple(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def candidate_architecture(config: TaskConfig, head: str = POLICY) -> CandidateArchitecture:
+def candidate_architecture(
+    config: TaskConfig, sight: CandidateSight, head: str = POLICY
+) -> CandidateArchitecture:
     """The net a configuration asks for."""
-    return CandidateArchitecture(len(WORLD), len(COLUMNS), config.hidden[0], head=head)
+    return CandidateArchitecture(len(WORLD), len(sight.columns), config.hidden[0], head=head)
 
 
 def candidate_card(recipe: TaskRecipe[TaskConfig], head: str = POLICY) -> Card:
@@ -60,10 +62,17 @@ def candidate_card(recipe: TaskRecipe[TaskConfig], head: str = POLICY) -> Card:
     return Card(
         recipe.name,
         recipe.algorithm,
-        candidate_architecture(recipe.config, head),
+        candidate_architecture(recipe.config, recipe.sight, head),
         feature_version=FEATURE_VERSION,
-        features=(*(f"world: {name}" for name in WORLD), *(f"candidate: {name}" for name in COLUMNS)),
-        training={"sight": recipe.sight._asdict(), "recipe": recipe.to_dict()},
+        features=(
+            *(f"world: {name}" for name in WORLD),
+            *(f"candidate: {name}" for name in recipe.sight.columns),
+        ),
+        training={
+            "sight": recipe.sight._asdict(),
+            "base": list(recipe.base_weights),
+            "recipe": recipe.to_dict(),
+        },
     )
 
 
@@ -75,20 +84,23 @@ def scaled(recipe: TaskRecipe[TaskConfig]) -> TaskSetup:
     unit = float(np.mean(np.concatenate([problem.best_run_times for problem in problems])))
     if recipe.reward.of == ELAPSED:
         level = 1.0
-    return TaskSetup(problems, recipe.sight, 1.0 / (level * unit * HORIZON), unit, reward=recipe.reward)
+    scale = 1.0 / (level * unit * HORIZON)
+    return TaskSetup(problems, recipe.sight, scale, unit, reward=recipe.reward, base=recipe.base_weights)
 
 
-def follow_priced(env: TaskEnv) -> Ints:
-    """What ``priced`` starts first, or the wait where it starts nothing."""
-    return env.follow(env.known.rule._replace(look=LOOK))
+def follow_base(env: TaskEnv) -> Ints:
+    """What the base rule starts first, or the wait where it starts nothing."""
+    return env.follow(env.known.base)
 
 
 class TaskJudge:
     """Streams of the validation split, and what the rules make of them."""
 
     def __init__(self, recipe: TaskRecipe[TaskConfig]) -> None:
-        self._sight = recipe.sight
-        self._problems = recipe.problems("validation", recipe.validation.seeds)
+        self._sight, self._base = recipe.sight, recipe.base_weights
+        cells = recipe.by_cell("validation", [recipe.validation.seeds] * len(recipe.cells))
+        self._problems = [problem for cell in cells for problem in cell]
+        self._ends = np.cumsum([len(cell) for cell in cells])  # (num_cells,)
         self.points = tuple(float(k) for k in range(len(self._problems)))
         names = recipe.validation.rules
         self.rules = {name: _job_times(catalog.task_dispatcher(name), self._problems) for name in names}
@@ -97,21 +109,29 @@ class TaskJudge:
     def job_times(self, weights: Weights, card: Card) -> Floats:
         policy = CandidatePolicy(weights, candidate_shape(card))
         dispatcher = CandidateDispatcher(
-            card.name, profiles=self._sight.profile, policy=policy, sight=self._sight
+            card.name, weights=self._base, profiles=self._sight.profile, policy=policy, sight=self._sight
         )
         return _job_times(dispatcher, self._problems)
 
     @property
     def reference(self) -> Floats:
-        """Mean job times (num_points,) of the rule that is best on average."""
-        return min(self.rules.values(), key=lambda times: float(times.mean()))
+        """Mean job times (num_points,) of the rule that is best on average, whatever the cell."""
+        return min(self.rules.values(), key=lambda times: float(np.log(self._by_cell(times)).mean()))
+
+    def _by_cell(self, times: Floats) -> Floats:
+        """Mean job time (num_cells,) of every cell."""
+        return np.array([own.mean() for own in np.split(times, self._ends[:-1])])
+
+    def _percent(self, times: Floats, rule: Floats) -> float:
+        """Percent above the mean of a rule, the mean over cells: no load or cluster outweighs another."""
+        return 100.0 * (float((self._by_cell(times) / self._by_cell(rule)).mean()) - 1.0)
 
     def score(self, times: Floats) -> float:
-        return -_percent(times, self.reference)
+        return -self._percent(times, self.reference)
 
     def figures(self, times: Floats) -> dict[str, Metric]:
-        above = {f"{name}_percent": _percent(times, rule) for name, rule in self.rules.items()}
-        own = {"jct": float(times.mean()), "envelope_percent": _percent(times, self.reference)}
+        above = {f"{name}_percent": self._percent(times, rule) for name, rule in self.rules.items()}
+        own = {"jct": float(times.mean()), "envelope_percent": self._percent(times, self.reference)}
         return {**own, **above}
 
 
@@ -127,11 +147,6 @@ def _job_times(dispatcher: TaskDispatcher | CandidateDispatcher, problems: Seque
     return np.array([one.mean_jct for one in found])
 
 
-def _percent(times: Floats, rule: Floats) -> float:
-    """Percent above the mean of a rule."""
-    return 100.0 * (float(times.mean()) / float(rule.mean()) - 1.0)
-
-
 @contextmanager
 def candidate_learner(
     recipe: TaskRecipe[PPOConfig], asked: Asked, on_notice: Callable[[str], None]
@@ -141,7 +156,7 @@ def candidate_learner(
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
     env = TaskEnv(scaled(recipe), recipe.config.num_envs, asked.seed)
-    rule = follow_priced if recipe.config.imitation_updates else None
+    rule = follow_base if recipe.config.imitation_updates else None
     learner = CandidatePPO(
         env, recipe.config, seed=asked.seed, device=asked.device, rule=rule, start=weights, card=card
     )

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from weft import catalog
 from weft.errors import InputError
-from weft.kinds import QUEUES
-from weft.scenarios import Scenario, scenario
 from weft.scenarios.splits import check_training_seed
+from weft.schedulers.dispatchers.deciding import DecidingDispatcher
+from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.sim.tasks.candidates import CandidateSight, check_sight
 from weft.sim.tasks.reward import Reward
-from weft.tables import NAMES, check, checked, read_table, whole
+from weft.sim.tasks.rules import LATE
+from weft.tables import NAME, NAMES, check, checked, read_table, whole
 from weft.training.algorithms import algorithm, resolved
+from weft.training.cells import cells_of, dealt, shares
 from weft.training.make_env import task_setup
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
+    from weft.scenarios import Scenario
     from weft.training.run.folder import Outcome
     from weft.training.run.metrics import Row
 
@@ -29,7 +34,7 @@ class TaskValidation:
     every: int = checked(5, whole(1))
     """Updates from one time to the next; only a policy judged can become the best one."""
     seeds: int = checked(8, whole(1))
-    """Streams of the validation split."""
+    """Streams of the validation split, of each cell."""
     rules: tuple[str, ...] = checked(("priced", "srw", "fifo"), NAMES)
     """Dispatchers that play the same streams; the best of them on average scores the policy."""
 
@@ -65,6 +70,7 @@ class TaskRecipe(Generic[C]):
     name: str
     scenario: str
     settings: Mapping[str, object]
+    """Of the scenario; problems take the cells of lists in turn."""
     sight: CandidateSight
     config: C
     streams: int = checked(64, whole(1))
@@ -72,6 +78,8 @@ class TaskRecipe(Generic[C]):
     validation: TaskValidation = field(default_factory=TaskValidation)
     algorithm: str = "candidate-ppo"
     reward: Reward = field(default_factory=Reward)
+    base: str = checked("priced", NAME)
+    """The rule that orders candidates and whose choice is marked: ``priced``, ``es`` or weights of ``rule-es``."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -92,29 +100,36 @@ class TaskRecipe(Generic[C]):
             read_table(TaskValidation, document["validation"], "validation"),
             document["algorithm"],
             read_table(Reward, document["reward"], "reward"),
+            document.get("base", "priced"),
         )
 
     @property
     def every(self) -> int:
         return self.validation.every
 
-    @property
-    def chosen(self) -> Scenario:
-        """The scenario, with its settings."""
-        found = scenario(self.scenario, **self.settings)
-        if found.kind is QUEUES:
-            raise InputError(
-                f"{self.scenario} is one repeated job, whose queues algorithm ppo learns", field="scenario"
-            )
-        return found
+    @cached_property
+    def cells(self) -> tuple[Scenario, ...]:
+        """The scenario with each of its settings."""
+        return cells_of(self.scenario, self.settings)
+
+    @cached_property
+    def base_weights(self) -> tuple[float, ...]:
+        """The weights of the base rule."""
+        return base_weights(self.base)
+
+    def by_cell(self, split: str, counts: Sequence[int]) -> list[tuple[Problem, ...]]:
+        """The first so many streams of a split in every cell."""
+        pairs = zip(self.cells, counts, strict=True)
+        return [task_setup(cell, split, count, self.sight).problems if count else () for cell, count in pairs]
 
     def problems(self, split: str, count: int) -> tuple[Problem, ...]:
-        """The first streams of a split."""
-        return task_setup(self.chosen, split, count, self.sight).problems
+        """The first streams of a split: cells take turns."""
+        return dealt(self.by_cell(split, shares(count, len(self.cells))))
 
     def check(self, seed: int) -> None:
         check_training_seed(seed)
-        self.problems("train", 1)
+        self.by_cell("train", [1] * len(self.cells))
+        self.base_weights  # noqa: B018 - refuses what is no rule with weights
 
     def progress_in_words(self, row: Row) -> str:
         return f"mean reward {row.get('mean_reward'):.5g}"
@@ -129,7 +144,7 @@ class TaskRecipe(Generic[C]):
         return f"best policy {-outcome.best:+.2f} % against the best rule in validation"
 
     def next_command(self, run: str) -> str:
-        load = f" --set load={self.settings['load']}" if "load" in self.settings else ""
+        load = _load_in_words(self.settings)
         return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{load} --seeds 8"
 
     def to_dict(self) -> dict[str, object]:
@@ -137,12 +152,34 @@ class TaskRecipe(Generic[C]):
             "name": self.name,
             "scenario": self.scenario,
             "streams": self.streams,
+            "base": self.base,
             "settings": dict(self.settings),
             "candidates": self.sight._asdict(),
             "reward": asdict(self.reward),
             "config": asdict(self.config),
             "validation": asdict(self.validation),
         }
+
+
+def base_weights(name: str) -> tuple[float, ...]:
+    """The weights of a dispatcher that starts tasks when their data is there, as candidates are marked by it."""
+    try:
+        found: object = catalog.task_dispatcher(name)
+    except InputError as error:
+        raise InputError(error.message, file=error.file, field="base") from None
+    is_net = isinstance(found, DecidingDispatcher)
+    if isinstance(found, RuleDispatcher) and not is_net and found.device == LATE and not found.profiles:
+        return found.weights
+    raise InputError(
+        f"expected a rule with weights, such as priced, es or a run of rule-es, got {name!r}", field="base"
+    )
+
+
+def _load_in_words(settings: Mapping[str, object]) -> str:
+    load = settings.get("load")
+    if isinstance(load, list | tuple):
+        return f" --set 'load={list(load)}'"
+    return "" if load is None else f" --set load={load}"
 
 
 def _sight(table: Mapping[str, Any]) -> CandidateSight:
