@@ -95,12 +95,14 @@ PRICED = vector({"work left": 1.0, "rank ratio": -1.0, "price": 1.0})
 
 
 def check_weights(weights: object, place: str) -> tuple[float, ...]:
-    """The weights as numbers, if there is one finite number for every name."""
-    given = weights if isinstance(weights, list | tuple) and len(weights) == NUM_WEIGHTS else ()
-    numbers = [x for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
-    if len(numbers) != NUM_WEIGHTS or not np.isfinite(numbers).all():
-        raise InputError(f"expected {NUM_WEIGHTS} finite numbers, got {weights!r:.60}", field=place)
-    return tuple(float(x) for x in numbers)
+    """The weights as numbers, if there is one finite number for every name of a version; names that came later are 0."""
+    given = list(weights) if isinstance(weights, list | tuple) else []
+    numbers = [float(x) for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
+    sizes = [len(names) for names in READABLE.values()]
+    if len(numbers) not in sizes or len(numbers) != len(given) or not np.isfinite(numbers).all():
+        expected = " or ".join(map(str, sizes))
+        raise InputError(f"expected {expected} finite numbers, got {weights!r:.60}", field=place)
+    return (*numbers, *(0.0 for _ in range(NUM_WEIGHTS - len(numbers))))
 
 
 def about(problem: Problem, width: int | None = None) -> Floats:
