@@ -57,7 +57,8 @@ def _noise_factors(problem: Problem, seed: int) -> Any:
         return 1.0
     task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
     classes = np.arange(problem.cluster.num_classes)
-    normal = _normal(seed, NOISE, problem.job_of[:, None], task[:, None], classes)
+    job = problem.job_of[:, None]
+    normal = _normal(*(keyed_uniform(seed, NOISE, job, task[:, None], classes, k) for k in (0, 1)))
     sigma2 = np.log1p(problem.noise**2)
     return np.exp(np.sqrt(sigma2) * normal - sigma2 / 2.0)
 
@@ -70,17 +71,17 @@ def _bias_factors(problem: Problem, seed: int) -> Any:
     kinds = np.arange(len(problem.kinds))[:, None]
     logs = np.zeros((len(jobs), len(kinds), len(classes)))
     if problem.bias:
-        logs += problem.bias * _normal(seed, BIAS, kinds, classes, 0) - problem.bias**2 / 2.0
+        drawn = _normal(*(keyed_uniform(seed, BIAS, kinds, classes, 0, k) for k in (0, 1)))
+        logs += problem.bias * drawn - problem.bias**2 / 2.0
     if problem.drift and len(jobs) > 1:
-        step = problem.drift / np.sqrt(len(jobs) - 1.0)
-        steps = step * _normal(seed, WANDER, kinds, classes, jobs[:, None, None]) - step**2 / 2.0
-        logs += np.cumsum(np.where(jobs[:, None, None] > 0, steps, 0.0), axis=0)
+        step, at = problem.drift / np.sqrt(len(jobs) - 1.0), jobs[:, None, None]
+        drawn = _normal(*(keyed_uniform(seed, WANDER, kinds, classes, at, k) for k in (0, 1)))
+        logs += np.cumsum(np.where(at > 0, step * drawn - step**2 / 2.0, 0.0), axis=0)
     return np.exp(logs[problem.job_of, problem.kind_of])
 
 
-def _normal(*key: Any) -> Floats:
-    """Standard normal draws, each a function of its key alone."""
-    first, second = (keyed_uniform(*key, number) for number in (0, 1))
+def _normal(first: Floats, second: Floats) -> Floats:
+    """Standard normal draws, each from two uniform ones."""
     return np.asarray(np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second))
 
 
