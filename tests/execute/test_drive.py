@@ -8,11 +8,14 @@ from statistics import mean
 
 import pytest
 from driving import STYLES, Drove, ForgetfulTasks, drawn, faults_of, go
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weft import catalog
+from weft.errors import InputError
+from weft.execute.engine import Order
 from weft.execute.faults import Failure, Faults, Loss, Slowdown
+from weft.execute.ledger import Ledger
 from weft.execute.scheduling import Wanted
 from weft.execute.virtual import NO_FAULTS
 from weft.model.cluster import Cluster, DeviceClass
@@ -106,6 +109,7 @@ def test_most_tasks_of_a_plan_are_queued_ahead():
 
 @settings(max_examples=120, deadline=None)
 @given(SMALL, SMALL, WANTED, st.sampled_from((0, 1, 2)))
+@example(8686, 9999, Wanted("priced", split="priced:0.5,fifo:0.5"), 0)  # the only device for a result is away
 def test_results_that_went_down_with_a_device_are_made_again(
     seed: int, fault_seed: int, wanted: Wanted, ahead: int
 ):
@@ -117,6 +121,44 @@ def test_results_that_went_down_with_a_device_are_made_again(
     kept = go(problem, wanted, faults, seed=seed, ahead=ahead)
     if not faults.failures:
         assert fates(drove) == fates(kept)
+
+
+def two_classes() -> Problem:
+    """a on any gpu and c on the cpu before b on the cpu; data takes no time."""
+    builder = GraphBuilder("two classes")
+    builder.task("a", times={"gpu": 2.0})
+    builder.task("c", times={"cpu": 4.0})
+    builder.task("b", times={"cpu": 2.0}, after=("a", "c"))
+    classes = (DeviceClass("cpu"), DeviceClass("gpu"))
+    return Problem([Job(builder.build(), "j")], Cluster.uniform(classes, (1, 2)))
+
+
+@pytest.mark.parametrize("wanted", [Wanted("fifo"), Wanted("priced")])
+@pytest.mark.parametrize("back", ["gpu-0", "gpu-1"])
+def test_result_is_made_again_when_a_device_that_can_is_back(wanted: Wanted, back: str):
+    ends = {"gpu-0": 20.0, "gpu-1": 20.0, back: 9.0}
+    faults = Faults(tuple(Loss(device, 3.0, until) for device, until in ends.items()))
+    drove = go(two_classes(), wanted, faults, engine_class=ForgetfulTasks)
+    assert drove.violations == []
+    ran = [(row["task"], row["device"], row["time"]) for row in drove.of("started") if row["time"] > 3.0]
+    assert ran == [("a", back, 9.0), ("b", "cpu-0", 11.0)]
+
+
+@pytest.mark.parametrize("wanted", [Wanted("fifo"), Wanted("priced")])
+def test_result_that_no_device_will_ever_make_again_is_an_error(wanted: Wanted):
+    faults = Faults((Loss("gpu-0", 3.0), Loss("gpu-1", 3.0)))
+    with pytest.raises(InputError, match="nothing will ever start them"):
+        go(two_classes(), wanted, faults, engine_class=ForgetfulTasks)
+
+
+def test_job_that_is_over_waits_for_no_result_that_was_put_off():
+    ledger, waiting = Ledger(), Order("j", "b", "cpu-0", 1, 3)
+    under_way, put_off = Order("j", "a", "cpu-0", 2, 1), Order("j", "c", "gpu-0", 2, 2)
+    for maker in (under_way, put_off, put_off._replace(job="other")):
+        ledger.again.add(maker, waiting._replace(job=maker.job))
+    ledger.open(under_way, 1.0, is_decided=True)
+    ledger.end_job("j")
+    assert [maker.key for maker in ledger.again.on(("cpu-0", "gpu-0"))] == [("j", "a", 2), ("other", "c", 2)]
 
 
 # -- shadows -----------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""Results that are gone are made again before a task that needs them; what the session decided waits meanwhile."""
+"""Results that are gone are made again before a task that needs them; what the session decided waits meanwhile.
+
+Where all devices that can make a result are away, it is put off: its order goes to none, and is placed anew when one
+is back.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +31,28 @@ class Again:
         inputs, device = self._drive.inputs(order.job, task), self._place_for(order.job, task, order.device)
         first = self._drive.new_order(order.job, task, device, inputs, (self._drive.now, self._drive.now))
         self._drive.ledger.again.add(first, order)
-        self._drive.submit_decided(first)
+        if device not in self._drive.told.away:
+            self._drive.submit_decided(first)
+
+    @property
+    def put_off(self) -> list[Order]:
+        """Orders of results that no device can make before another is back."""
+        return self._drive.ledger.again.on(self._drive.told.away)
+
+    def take_up(self, put_off: list[Order]) -> None:
+        """A device is back: order what was put off, where there is one for it now."""
+        for order in put_off:
+            device = self._place_for(order.job, order.task, order.device)
+            if device not in self._drive.told.away:
+                self._go_on(order._replace(device=device))
 
     def _place_for(self, job: Name, task: str, wanted: str) -> str:
-        """Where a result is made again: where it is wanted, unless only others can."""
-        able = [one for one in self._drive.told.places(job, task) if one not in self._drive.told.away]
-        return wanted if wanted in able or not able else min(able, key=self._drive.ledger.load)
+        """Where a result is made again: where it is wanted, unless only others can; one that is away if all are."""
+        able = self._drive.told.places(job, task)
+        there = [one for one in able if one not in self._drive.told.away]
+        if wanted in there or not able:
+            return wanted
+        return min(there, key=self._drive.ledger.load) if there else able[0]
 
     def end(self, event: Event, order: Order) -> str:
         """An order that makes a result has ended; returns why plans may have changed, if they may."""

@@ -104,6 +104,11 @@ class Drive:
         """Whether nothing is left to do."""
         return self.feed.is_empty and not self.told.open_jobs and not self.ledger.again
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether a result has to be made again that no device can make before another is back."""
+        return bool(self._again.put_off)
+
     # -- what happens ------------------------------------------------------------------------------
 
     def arrive(self, arrival: Arrival, time: float) -> None:
@@ -153,7 +158,9 @@ class Drive:
             for order, task in left:
                 self._again.make(order, task)
         else:
+            put_off = self._again.put_off
             self.told.joined(event.device, event.time)
+            self._again.take_up(put_off)
         return event.kind
 
     def _start(self, event: Event, order: Order | None) -> None:
@@ -256,6 +263,7 @@ class Drive:
                 self._ending.append(end)
             else:
                 self.told.note_end(end, self.history)
+                self.ledger.end_job(end.job)
                 if not self.keeps_results:
                     self.engine.release(end.job)
 

@@ -110,6 +110,10 @@ class Ledger:
                 freed.append(self.elsewhere.pop(order.task_key))
         return freed
 
+    def end_job(self, job: Name) -> None:
+        """A job is over: nothing that has not been ordered is made again for it."""
+        self.again.drop(job, self.orders)
+
     def forget_decisions(self) -> None:
         """The session was made again: it knows what it was told to run, and has decided nothing."""
         waiting = self.orders.keys() - self.started.keys() - self.withdrawn

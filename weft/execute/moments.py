@@ -81,7 +81,7 @@ class VirtualMoments:
         if wake_at is not None:
             drive.engine.events(wake_at)
             return True
-        if session.num_waiting:
+        if session.num_waiting or drive.is_held_up:
             raise InputError("tasks wait, and nothing will ever start them", field="scheduler")
         return False
 

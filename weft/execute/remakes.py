@@ -6,6 +6,8 @@ is gone, and waits like any other.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from weft.execute.engine import Order
 from weft.session.messages import Name, Start
 
@@ -28,6 +30,10 @@ class Remakes:
     def maker(self, job: Name, task: str) -> Key | None:
         """The order that makes the result of a task, if one does."""
         return next((key for key in self._makers if key[:2] == (job, task)), None)
+
+    def on(self, devices: Container[str]) -> list[Order]:
+        """The orders that make a result on any of these devices."""
+        return [maker for maker in self._makers.values() if maker.device in devices]
 
     def add(self, maker: Order, waiting: Order) -> None:
         """An order makes a result that another waits for."""
@@ -76,6 +82,11 @@ class Remakes:
         for rows in self._waiting.values():
             rows[:] = [one for one in rows if one.device != device]
         return left
+
+    def drop(self, job: Name, under_way: Container[Key]) -> None:
+        """A job is over: no result is made again for it, but for what is under way."""
+        for key in [key for key in self._makers if key[0] == job and key not in under_way]:
+            self.pop(key)
 
     def forget_decisions(self) -> None:
         """Whatever waited was decided by a session that is no more; what makes results goes on."""
