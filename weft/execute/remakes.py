@@ -76,7 +76,7 @@ class Remakes:
     def lose(self, device: str) -> list[tuple[Order, str]]:
         """A device is gone; returns orders elsewhere that waited for a result from there, and the task of it."""
         left: list[tuple[Order, str]] = []
-        gone = {key for key, maker in self._makers.items() if maker.device == device}
+        gone = [key for key, maker in self._makers.items() if maker.device == device]
         for key in gone:
             left += [(one, key[1]) for one in self.pop(key) if one.device != device]
         for rows in self._waiting.values():
