@@ -2,7 +2,7 @@
 
 Every run draws a small workflow and one fault: a worker is killed, two are, one is killed and comes back, one turns four
 times slower, a task raises once or always, a task hangs, the driver is killed by -9 and resumed. Exit code 1: a run broke
-a promise; its seed does it again.
+a promise, whose number does it again, or runs are missing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks._execute.rows import Row, Rows
 from benchmarks._faulty import ALWAYS, HANG, NEVER, ONCE, Flow, judged
 from weft.execute.backends import Backend, LocalBackend, open_backend
 from weft.execute.drive import Drive
@@ -234,29 +237,82 @@ def drawn_cases(runs: int, engines: Sequence[str], seed: int) -> list[Case]:
 
 def main(arguments: list[str]) -> int:
     """Run all cases and print how each kind of fault went."""
+    options = _options(arguments)
+    cases = drawn_cases(options.runs, options.on.split(","), options.seed)
+    cases = [case for case in cases if options.fault in (None, case.fault)]
+    cases = [case for case in cases if options.only in (None, case.number)]
+    rows, until = Rows(options.rows), time.monotonic() + options.limit
+    if options.lanes == 1:
+        for case in cases:
+            if time.monotonic() < until:
+                rows.of(_key(case), partial(_row, case), say=_say)
+    else:
+        _side_by_side(cases, rows, options, until)
+    return _conclude(cases, rows)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks faults", description=__doc__)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--on", default="local,dask", help="engines, in turn")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fault", choices=FAULTS, help="this one alone")
     parser.add_argument("--only", type=int, help="only the run of this number, as a failure names it")
-    options = parser.parse_args(arguments)
-    cases = drawn_cases(options.runs, options.on.split(","), options.seed)
-    cases = [case for case in cases if options.fault in (None, case.fault)]
-    cases = [case for case in cases if options.only in (None, case.number)]
+    parser.add_argument("--rows", help="file of runs to go on with, JSON lines")
+    parser.add_argument(
+        "--lanes", type=int, default=1, help="runs side by side, each in a process of its own"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=float("inf"), help="seconds after which no run is begun"
+    )
+    return parser.parse_args(arguments)
+
+
+def _key(case: Case) -> Row:
+    return {"part": "faults", "number": case.number, "on": case.on, "fault": case.fault}
+
+
+def _row(case: Case) -> Row:
+    began = time.monotonic()
+    found = run_case(case)
+    return {"broken": found[:5], "seconds": time.monotonic() - began}
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _side_by_side(cases: Sequence[Case], rows: Rows, options: argparse.Namespace, until: float) -> None:
+    """A process for each case, so many at a time; they write into the same file."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.lanes) as pool:
+        path = options.rows or str(Path(folder, "rows.jsonl"))
+        same = ["benchmarks", "faults", "--runs", str(options.runs), "--on", options.on]
+        same += ["--seed", str(options.seed), "--rows", path, "--only"]
+
+        def one(case: Case) -> None:
+            if time.monotonic() < until:
+                command = [sys.executable, "-m", *same, str(case.number)]
+                done = subprocess.run(command, capture_output=True, text=True)
+                lines = (done.stdout + done.stderr).splitlines()
+                _say("\n".join(line for line in lines if line.startswith("  ") or done.returncode > 1))
+
+        list(pool.map(one, [case for case in cases if not rows.has(_key(case))]))
+        rows.read(path)
+
+
+def _conclude(cases: Sequence[Case], rows: Rows) -> int:
     good, every = Counter[str](), Counter[str]()
     for case in cases:
-        began = time.monotonic()
-        found = run_case(case)
-        every[case.fault] += 1
-        good[case.fault] += not found
-        verdict = "BROKEN" if found else "ok"
-        seconds = time.monotonic() - began
-        print(f"{case.number} {case.on} {case.fault}: {verdict}, {seconds:.1f} s", flush=True)
-        for line in found[:5]:
-            print(f"    {line}", flush=True)
+        if rows.has(_key(case)):
+            broken = rows.of(_key(case), dict)["broken"]
+            every[case.fault] += 1
+            good[case.fault] += not broken
+            for line in broken:
+                print(f"{case.number} {case.on} {case.fault}: {line}")
     for fault in FAULTS:
         if every[fault]:
             print(f"{fault:<14} {good[fault]} of {every[fault]}")
     print(f"{'all':<14} {good.total()} of {every.total()}")
-    return 0 if good.total() == every.total() else 1
+    if every.total() < len(cases):
+        print(f"{len(cases) - every.total()} runs are missing; the same command goes on")
+    return 0 if good.total() == len(cases) else 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from benchmarks._execute.bench import Bench, compare
 from benchmarks._execute.gaps import Gaps
+from benchmarks._execute.lanes import lane_of
 from benchmarks._execute.rows import Rows, turns
 from benchmarks._execute.stream import make_stream
 from benchmarks._execute.world import END, Links, Shape, cluster_of, make_world
@@ -57,3 +60,46 @@ def test_losses_count_and_targets_are_judged(capsys):
     said = capsys.readouterr().out
     assert "1 of 2 runs lost" in said and "reached" in said and "MISSED" in said
     assert bench.missed == ["slow"]
+
+
+def test_lanes_share_the_runs_and_another_process_judges(capsys):
+    benches = [Bench(Rows(), runs=10, lane=(k, 4)) for k in range(4)]
+    assert sorted(run for bench in benches for run in bench.own) == list(range(10))
+    assert benches[0].whole("part", lambda run: []) == []
+    rows = Rows()
+    for run in (0, 2):
+        rows.of({"run": run}, dict, say=lambda line: None)
+    bench = Bench(rows, runs=3)
+    assert bench.whole("part", lambda run: [{"run": run}]) == [0, 2]
+    assert "2 of 3 runs are measured" in capsys.readouterr().out and bench.missed == ["part, 1 runs"]
+
+
+def test_nothing_is_begun_after_the_time_is_up():
+    bench = Bench(Rows(), until=0.0)
+    assert bench.is_over and not bench.lacks([{"run": 0}])
+    assert Bench(Rows()).lacks([{"run": 0}])
+
+
+def test_rows_of_many_writers_are_all_there(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"key": "cut o')
+
+    def write(lane: int) -> None:
+        rows = Rows(path)
+        for run in range(20):
+            rows.of({"lane": lane, "run": run}, lambda: {"text": "x" * 9000}, say=lambda line: None)
+
+    threads = [threading.Thread(target=write, args=(lane,)) for lane in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    read = Rows(path)
+    assert all(read.has({"lane": lane, "run": run}) for lane in range(4) for run in range(20))
+
+
+def test_lane_is_a_number_of_a_count():
+    assert lane_of("2/4") == (2, 4)
+    for text in ("4/4", "1", "a/b", ""):
+        with pytest.raises(ValueError):
+            lane_of(text)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median
 
-from benchmarks._execute.rows import Rows
+from benchmarks._execute.rows import Row, Rows
 from benchmarks._execute.world import Shape
 
 
@@ -25,12 +26,45 @@ class Bench:
     on: tuple[str, ...] = ("dask", "ray")
     load: float = 0.8
     """Share of the workers' capacity that streams ask for."""
+    troubles: tuple[str, ...] = ()
+    """Of the part about noise; all unless given."""
+    lane: tuple[int, int] | None = None
+    """Which of how many processes that measure side by side this is; each has every n-th run. None: it does all of it."""
+    until: float = float("inf")
+    """Moment of ``time.monotonic()`` after which nothing is begun."""
     missed: list[str] = field(default_factory=list)
 
     @property
     def shape(self) -> Shape:
         """Graphs of 60 tasks."""
         return Shape(median=self.median)
+
+    @property
+    def own(self) -> range:
+        """Numbers of the runs that are this process's to measure."""
+        first, step = self.lane or (0, 1)
+        return range(first, self.runs, step)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self.until
+
+    def lacks(self, keys: Iterable[Row]) -> bool:
+        """Whether there is something to measure, and time for it."""
+        return not self.is_over and not all(map(self.rows.has, keys))
+
+    def whole(self, what: str, keys_of: Callable[[int], Sequence[Row]]) -> list[int]:
+        """Runs of which everything is measured, to judge by; none where another process judges."""
+        if self.lane is not None:
+            return []
+        found = [run for run in range(self.runs) if all(map(self.rows.has, keys_of(run)))]
+        if len(found) < self.runs:
+            print(
+                f"{what}: {len(found)} of {self.runs} runs are measured; the same command goes on", flush=True
+            )
+            self.missed.append(f"{what}, {self.runs - len(found)} runs")
+        return found
 
     def judge(
         self, what: str, value: float, target: float, *, is_least: bool = True, unit: str = "x"

@@ -69,14 +69,16 @@ def measure(bench: Bench) -> None:
     print(
         f"overhead, {tasks} tasks that do nothing: CPU time per task, and per event of decisions", flush=True
     )
-    keys = [(run, way, _key(tasks, run, way)) for run, way in turns(WAYS, bench.runs)]
-    if not all(bench.rows.has(key) for *_, key in keys):
+    keys = [(run, way, _key(tasks, run, way)) for run, way in turns(WAYS, bench.own)]
+    if bench.lacks(key for *_, key in keys):
         with workers_on("dask", "related") as workers:
             graph = Noops(tasks)
             for way in WAYS:
                 _once(workers, Noops(60), f"w{WAYS.index(way)}", way)
             idle = _idle()
             for run, way, key in keys:
+                if bench.is_over:
+                    break
                 mark = f"{'abcd'[WAYS.index(way)]}{run}"
                 bench.rows.of(
                     key, lambda way=way, mark=mark: _per_task(_once(workers, graph, mark, way), tasks, idle)
@@ -157,7 +159,10 @@ def _timed() -> Iterator[dict[str, float]]:
 
 
 def _conclude(bench: Bench, tasks: int) -> None:
-    rows = {way: [bench.rows.of(_key(tasks, run, way), dict) for run in range(bench.runs)] for way in WAYS}
+    runs = bench.whole("overhead", lambda run: [_key(tasks, run, way) for way in WAYS])
+    if not runs:
+        return
+    rows = {way: [bench.rows.of(_key(tasks, run, way), dict) for run in runs] for way in WAYS}
     for way in WAYS:
         print(f"{way}: CPU ms per task: {spread([row['cpu_ms'] for row in rows[way]])}")
     for way in (ENGINE, LIVE):

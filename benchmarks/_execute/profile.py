@@ -27,13 +27,15 @@ def measure(bench: Bench) -> None:
     """All runs, then ratios."""
     for model in bench.models:
         for sort in SORTS:
-            keys = [_key(bench, model, sort, run) for run in range(bench.runs)]
+            keys = {run: _key(bench, model, sort, run) for run in bench.own}
             print(f"profile, {model}, run times {sort}: seconds until the last task ended", flush=True)
-            if not all(map(bench.rows.has, keys)):
+            if bench.lacks(keys.values()):
                 with workers_on("dask", model) as started:
                     workers = started.measured()
                     _round(workers, make_world(model, 0, Shape(tasks=9, median=0.05)), 0)
-                    for run, key in enumerate(keys):
+                    for run, key in keys.items():
+                        if bench.is_over:
+                            break
                         world = make_world(model, run, _shape(bench, sort))
                         bench.rows.of(key, partial(_round, workers, world, run))
             _conclude(bench, model, sort)
@@ -71,7 +73,10 @@ def _round(workers: Workers, world: World, run: int) -> Row:
 
 
 def _conclude(bench: Bench, model: str, sort: str) -> None:
-    rows = [bench.rows.of(_key(bench, model, sort, run), dict) for run in range(bench.runs)]
+    runs = bench.whole(f"profile {model}, {sort}", lambda run: [_key(bench, model, sort, run)])
+    if not runs:
+        return
+    rows = [bench.rows.of(_key(bench, model, sort, run), dict) for run in runs]
     known, first, second = ([row[way] for row in rows] for way in (KNOWN, FIRST, SECOND))
     compare(f"{model}, {sort}: first run / known", first, known)
     ratios = compare(f"{model}, {sort}: second run / known", second, known)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,13 @@ class Rows:
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = None if path is None else Path(path)
         self._rows: dict[str, Row] = {}
-        if self._path is not None and self._path.exists():
-            for line in self._path.read_text("utf-8").splitlines():
+        if self._path is not None:
+            self.read(self._path)
+
+    def read(self, path: str | Path) -> None:
+        """Take over what a file says by now."""
+        if Path(path).exists():
+            for line in Path(path).read_text("utf-8").splitlines():
                 if line.endswith("}"):  # else it was cut off
                     row = json.loads(line)
                     self._rows[row["key"]] = row
@@ -37,11 +43,22 @@ class Rows:
                 "at": round(time.time()),
             }
             self._rows[name] = row
-            if self._path is not None:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
+            self._add(row)
             say(f"  {line_of(row)}")
         return self._rows[name]
+
+    def _add(self, row: Row) -> None:
+        """Write a line at the end, whoever else does; what was cut off before stays a line of its own."""
+        if self._path is None:
+            return
+        with self._path.open("ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0, os.SEEK_END)
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+            is_whole = file.read(1) in (b"", b"\n")
+            file.write(b"" if is_whole else b"\n")
+            file.write(json.dumps(row).encode() + b"\n")
 
     def has(self, key: Mapping[str, Any]) -> bool:
         """Whether a key is measured."""
@@ -58,8 +75,8 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def turns(ways: Sequence[str], runs: int) -> Iterator[tuple[int, str]]:
-    """Every way once a run, in an order that turns from run to run."""
-    for run in range(runs):
+def turns(ways: Sequence[str], runs: int | Iterable[int]) -> Iterator[tuple[int, str]]:
+    """Every way once a run, in an order that turns from run to run; given are how many runs, or which."""
+    for run in range(runs) if isinstance(runs, int) else runs:
         for i in range(len(ways)):
             yield run, ways[(run + i) % len(ways)]

@@ -18,14 +18,16 @@ def measure(bench: Bench) -> None:
     """All runs, then ratios."""
     for model in bench.models:
         print(f"speed, {model}: seconds from handing a graph over to its result", flush=True)
-        keys = [(run, way, _key(bench, model, run, way)) for run, way in turns(WAYS, bench.runs)]
-        if not all(bench.rows.has(key) for *_, key in keys):
+        keys = [(run, way, _key(bench, model, run, way)) for run, way in turns(WAYS, bench.own)]
+        if bench.lacks(key for *_, key in keys):
             with workers_on("dask", model) as started:
                 workers = started.measured()
                 small = Shape(tasks=9, median=0.05)
                 for way in WAYS:
                     _once(workers, small, -1, way)
                 for run, way, key in keys:
+                    if bench.is_over:
+                        break
                     bench.rows.of(key, partial(_once, workers, bench.shape, run, way))
         _conclude(bench, model)
 
@@ -45,9 +47,10 @@ def _once(workers: Workers, shape: Shape, run: int, way: str) -> Row:
 
 
 def _conclude(bench: Bench, model: str) -> None:
-    rows = {
-        way: [bench.rows.of(_key(bench, model, run, way), dict) for run in range(bench.runs)] for way in WAYS
-    }
+    runs = bench.whole(f"speed {model}", lambda run: [_key(bench, model, run, way) for way in WAYS])
+    if not runs:
+        return
+    rows = {way: [bench.rows.of(_key(bench, model, run, way), dict) for run in runs] for way in WAYS}
     seconds = {way: [row["seconds"] for row in rows[way]] for way in WAYS}
     for way in (HEFT, AUTO, COMPUTE):
         for base in (DASK, HINTS):
@@ -55,7 +58,7 @@ def _conclude(bench: Bench, model: str) -> None:
     best = max((HEFT, AUTO), key=lambda way: _median(seconds[DASK], seconds[way]))
     against = min((DASK, HINTS), key=lambda way: _median(seconds[way], seconds[best]))
     print(
-        f"broken promises in {2 * bench.runs} histories: {sum(r['faults'] for w in (HEFT, AUTO) for r in rows[w])}"
+        f"broken promises in {2 * len(runs)} histories: {sum(r['faults'] for w in (HEFT, AUTO) for r in rows[w])}"
     )
     bench.judge(f"speed {model}, {DASK} / {best}", _median(seconds[DASK], seconds[best]), TARGETS[model])
     if against == HINTS:

@@ -66,14 +66,16 @@ def measure(bench: Bench) -> None:
             f"stream, {model}: {JOBS} workflows of 8 to 15 tasks, load {bench.load:g}; mean job time",
             flush=True,
         )
-        keys = [(run, way, _key(bench, model, run, way)) for run, way in turns(WAYS, bench.runs)]
-        if not all(bench.rows.has(key) for *_, key in keys):
+        keys = [(run, way, _key(bench, model, run, way)) for run, way in turns(WAYS, bench.own)]
+        if bench.lacks(key for *_, key in keys):
             with workers_on("dask", model) as started:
                 workers = started.measured()
                 tiny = make_stream(model, 0, 0.02, 1.0, jobs=2)
                 for way in WAYS:
                     _once(workers, tiny, f"w{way[0]}", way)
                 for run, way, key in keys:
+                    if bench.is_over:
+                        break
                     stream = make_stream(model, run, bench.median, bench.load)
                     bench.rows.of(key, partial(_once, workers, stream, f"{way[0]}{run}", way))
         _conclude(bench, model)
@@ -126,9 +128,10 @@ def _figures(times: Sequence[float]) -> Row:
 
 
 def _conclude(bench: Bench, model: str) -> None:
-    rows = {
-        way: [bench.rows.of(_key(bench, model, run, way), dict) for run in range(bench.runs)] for way in WAYS
-    }
+    runs = bench.whole(f"stream {model}", lambda run: [_key(bench, model, run, way) for way in WAYS])
+    if not runs:
+        return
+    rows = {way: [bench.rows.of(_key(bench, model, run, way), dict) for run in runs] for way in WAYS}
     means = {way: [row["mean"] for row in rows[way]] for way in WAYS}
     ratios = {}
     for way in DISPATCHERS:
@@ -136,6 +139,6 @@ def _conclude(bench: Bench, model: str) -> None:
         compare(f"{model}: p99, {DASK} / {way}", *([row["p99"] for row in rows[one]] for one in (DASK, way)))
     print(f"{model}: mean job time of {DASK}: {spread(means[DASK])}")
     faults = sum(row["faults"] for way in DISPATCHERS for row in rows[way])
-    print(f"broken promises in {len(DISPATCHERS) * bench.runs} histories: {faults}")
+    print(f"broken promises in {len(DISPATCHERS) * len(runs)} histories: {faults}")
     best = max(ratios, key=lambda way: ratios[way])
     bench.judge(f"stream {model}, {DASK} / {best}", ratios[best], TARGET)

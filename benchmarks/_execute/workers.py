@@ -199,7 +199,12 @@ def _dask(cluster: Cluster) -> ClusterBackend:
         },
         scheduler={
             "cls": distributed.Scheduler,
-            "options": {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": None},
+            "options": {
+                "host": "127.0.0.1",
+                "port": 0,
+                "dashboard": False,
+                "dashboard_address": "127.0.0.1:0",
+            },
         },
         silence_logs=logging.ERROR,
     )
