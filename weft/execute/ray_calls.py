@@ -20,9 +20,10 @@ _FROM_FILES = "weft_plugin_"
 def _actor_class() -> Any:
     import ray
 
-    # Calls of the default group are carried out one by one, in the order in which they were made.
+    # Calls of the default group are carried out one by one, in the order in which they were made. A call of "news" waits
+    # until there are some.
     remote: Any = ray.remote
-    return remote(concurrency_groups={"news": 1})(Lane)
+    return remote(concurrency_groups={"news": 1, "orders": 1})(Lane)
 
 
 def open_lane(given: RayDevice, node: RayNode | None) -> RunningLane:
@@ -35,7 +36,8 @@ def open_lane(given: RayDevice, node: RayNode | None) -> RunningLane:
     hello, clock, begun = (
         method.options(concurrency_group="news") for method in (actor.hello, actor.clock, actor.begun)
     )
-    return RunningLane(actor, actor.run.options(num_returns=2), begun, clock, hello.remote())
+    withdraw = actor.withdraw.options(concurrency_group="orders")
+    return RunningLane(actor, actor.run.options(num_returns=2), withdraw, begun, clock, hello.remote())
 
 
 def offset_of(lane: RunningLane) -> float:

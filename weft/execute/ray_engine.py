@@ -295,8 +295,7 @@ class RayEngine:
                     handlers[lane.hello] = (self._greet, (device, lane))
                     continue
                 handlers[lane.watch] = (self._hear, (device, lane))
-                # Calls end in their order, but for those that are cancelled.
-                for entry in lane.sent[:1] + [one for one in lane.sent[1:] if one.state == WITHDRAWN]:
+                for entry in lane.sent[:1]:  # calls end in their order
                     handlers[entry.report] = (self._ended, (device, lane, entry))
         if not handlers:
             time.sleep(min(wait, LOOK))
@@ -368,9 +367,10 @@ class RayEngine:
         if has_begun:
             self._replace(device, lane)
         else:
-            # Told at once, though it leaves the lane only when it would begin; if it begins, the lane is replaced.
+            # Told at once, though it leaves the lane only when its turn comes; if it begins, the lane is replaced.
+            # Ray's own way to cancel a call can leave its lane waiting for that call for a minute.
             entry.state = WITHDRAWN
-            self._ray.cancel(entry.result)
+            lane.withdraw.remote(entry.number)
 
     def _look(self) -> None:
         """Stop what takes too long; try again to get what is lost."""

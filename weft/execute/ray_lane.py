@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from weft.execute.keeping import keep, keep_rehearsed
 from weft.execute.work import Control, Place, Rehearsal, TaskFailed, carry_out, note_of
 
-FINISHED, FAILED, LACKING = "finished", "failed", "lacking"
+FINISHED, FAILED, LACKING, WITHDRAWN = "finished", "failed", "lacking", "withdrawn"
 _PATIENCE = 30.0
 """Seconds until a lane that has nothing to say is asked again."""
 
@@ -76,6 +76,7 @@ class Lane:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._begun: list[tuple[int, float]] = []
+        self._withdrawn: set[int] = set()
         self._guard: subprocess.Popen[str] | None = None
 
     def hello(self) -> str:
@@ -96,6 +97,11 @@ class Lane:
             news, self._begun = self._begun, []
         return news
 
+    def withdraw(self, number: int) -> None:
+        """Pass over an order when its turn comes; too late for one that has begun."""
+        with self._condition:
+            self._withdrawn.add(number)
+
     def run(self, ticket: Ticket, *values: Any) -> tuple[Any, Report]:
         """Carry out one order: its result, and how it ended."""
         began = time.time()
@@ -103,6 +109,8 @@ class Lane:
             if isinstance(value, Unfinished):
                 return Unfinished(), Report(began, began, LACKING, task)
         with self._condition:
+            if ticket.number in self._withdrawn:
+                return Unfinished(), Report(began, began, WITHDRAWN)
             self._begun.append((ticket.number, began))
             self._condition.notify_all()
         try:

@@ -50,7 +50,8 @@ class RunningLane:
 
     actor: Any
     run: Any
-    """Its methods, with options bound; so ``begun`` and ``clock``."""
+    """Its methods, with options bound; so ``withdraw``, ``begun`` and ``clock``."""
+    withdraw: Any
     begun: Any
     clock: Any
     hello: Any
