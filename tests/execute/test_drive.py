@@ -110,6 +110,7 @@ def test_most_tasks_of_a_plan_are_queued_ahead():
 @settings(max_examples=120, deadline=None)
 @given(SMALL, SMALL, WANTED, st.sampled_from((0, 1, 2)))
 @example(8686, 9999, Wanted("priced", split="priced:0.5,fifo:0.5"), 0)  # the only device for a result is away
+@example(1210, 6245, Wanted("heft"), 1)  # what is queued ahead is first when what comes before it has lost its input
 def test_results_that_went_down_with_a_device_are_made_again(
     seed: int, fault_seed: int, wanted: Wanted, ahead: int
 ):
@@ -142,6 +143,16 @@ def test_result_is_made_again_when_a_device_that_can_is_back(wanted: Wanted, bac
     assert drove.violations == []
     ran = [(row["task"], row["device"], row["time"]) for row in drove.of("started") if row["time"] > 3.0]
     assert ran == [("a", back, 9.0), ("b", "cpu-0", 11.0)]
+
+
+@pytest.mark.parametrize("wanted", [Wanted("fifo"), Wanted("priced")])
+def test_why_a_result_is_not_made_again_is_written_down(wanted: Wanted):
+    """All that is left needs a result that only devices which are away can make: nothing could be decided."""
+    faults = Faults((Loss("gpu-0", 3.0, 40.0), Loss("gpu-1", 3.0, 40.0)))
+    drove = go(two_classes(), wanted, faults, engine_class=ForgetfulTasks)
+    assert drove.violations == []
+    waits = [(row["time"], row["reason"]) for row in drove.of("waited")]
+    assert (4.0, "no device is there that can make the result of a again") in waits
 
 
 @pytest.mark.parametrize("wanted", [Wanted("fifo"), Wanted("priced")])

@@ -65,7 +65,8 @@ def _fill(drive: Drive, device: str, rows: Sequence[tuple[Name, str, float, floa
         inputs = drive.inputs(job, task)
         if any((job, parent) in drive.ledger.missing for parent in inputs):
             return
-        drive.submit(drive.new_order(job, task, device, inputs, (start, end)), is_ahead=True)
+        order = drive.new_order(job, task, device, inputs, (start, end))
+        drive.submit(order._replace(is_ahead=True))
 
 
 def _may_follow(drive: Drive, job: Name, task: str, device: str) -> bool:

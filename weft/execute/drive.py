@@ -245,11 +245,20 @@ class Drive:
         self.scribe.planned(reason, self)
         queue_ahead(self)
         self._note_ends(decision.ended)
-        if self.told.session.num_waiting and not self.history.has_answer:
-            self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
+        self._note_wait()
         if self._is_news:
             self._is_news = False
             self.decide()
+
+    def _note_wait(self) -> None:
+        """Write down why nothing is ordered, where something could be expected."""
+        put_off = self._again.put_off
+        if self.history.has_answer or not (self.told.session.num_waiting or put_off):
+            return
+        reason = f"{self.told.session.scheduler} starts nothing yet"
+        if not self.told.session.num_waiting:
+            reason = f"no device is there that can make the result of {put_off[0].task} again"
+        self.history.add("waited", self.now, reason=reason)
 
     def _note_ends(self, ended: Sequence[End]) -> None:
         """Write down which jobs are over, once nothing is queued ahead any more of what was dropped from them."""
@@ -308,7 +317,7 @@ class Drive:
         """Order what was decided; first make the results again that it needs and nobody holds any more."""
         lacking = next((task for task in order.inputs if (order.job, task) in self.ledger.missing), None)
         if lacking is None:
-            self.submit(order, is_ahead=False)
+            self.submit(order)
         else:
             self._again.make(order, lacking)
 
@@ -333,9 +342,9 @@ class Drive:
         attempt, sequence = self.ledger.next_numbers(job, task)
         return Order(job, task, device, attempt, sequence, inputs, 0, *times)
 
-    def submit(self, order: Order, is_ahead: bool) -> None:
-        """Give an order to the engine; ``is_ahead``: no decision has asked for it yet."""
-        self.scribe.submitted(order, self.now, is_ahead=is_ahead)
+    def submit(self, order: Order) -> None:
+        """Give an order to the engine."""
+        self.scribe.submitted(order, self.now)
         base = (order.end - order.start) / self.told.factors[self.told.number(order.device)]
-        self.ledger.open(order, base, is_decided=not is_ahead)
+        self.ledger.open(order, base, is_decided=not order.is_ahead)
         self.engine.submit(order)

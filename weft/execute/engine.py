@@ -36,6 +36,8 @@ class Order(NamedTuple):
     start: float = 0.0
     """When it is expected to start, in the problem's unit of time; so its end."""
     end: float = 0.0
+    is_ahead: bool = False
+    """Whether it is queued before its turn has come: then it starts once its device is free and its data there."""
 
     @property
     def key(self) -> tuple[Name, str, int]:

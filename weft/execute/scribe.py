@@ -84,9 +84,9 @@ class Scribe:
             **more,
         )
 
-    def submitted(self, order: Order, time: float, *, is_ahead: bool) -> None:
+    def submitted(self, order: Order, time: float) -> None:
         """An order was given to the engine; what has to wait for its data says until when."""
-        is_later = not is_ahead and order.start > time
+        is_later = not order.is_ahead and order.start > time
         more = {"data_at": round(order.start, 6)} if is_later else {}
         self.history.add(
             "submitted",
@@ -96,7 +96,7 @@ class Scribe:
             attempt=order.attempt,
             device=order.device,
             sequence=order.sequence,
-            ahead=is_ahead,
+            ahead=order.is_ahead,
             **more,
         )
 

@@ -157,7 +157,7 @@ class _Virtual:
 class VirtualTasks(_Virtual):
     """The jobs of a problem, each task on its own; jobs go by name or number.
 
-    An order runs from its ``start`` on, when its data is there. One that was given ahead, while its device is
+    An order runs from its ``start`` on, when its data is there. One that was given ahead, or while its device is
     full or its inputs are not finished, runs as soon as both are over and its data has come; it fails where an
     input has failed. All that happens at one moment is told together: ends in the order in which they were
     begun, then starts, then devices.
@@ -183,7 +183,7 @@ class VirtualTasks(_Virtual):
         if run.device in self._waiting or not self._can_begin(run):
             self._waiting.setdefault(run.device, []).append(run)
         else:
-            self._begin(run, max(self.now, order.start))
+            self._begin(run, self._data_there(run) if order.is_ahead else max(self.now, order.start))
 
     def _happen(self) -> list[Event]:
         found, self._news = self._news, []
