@@ -131,7 +131,8 @@ def test_every_column_grows_or_never_does():
         "now", "wake", "next_job", "num_ready", "free", "is_up", "has_room", "num_free", "pool_heap",
         "pool_place", "pool_size", "running", "queue", "queue_end", "queued", "dirty", "is_dirty", "num_dirty",
         "look_at", "row_ptr", "num_rows", "spare", "event_time", "event_item", "event_ptr", "num_events",
-        "count", "overflow", "used", "recent", "learns", "seen", "ratio", "factor", "class_ratio",
+        "count", "overflow", "used", "recent", "learns", "seen", "ratio", "factor", "class_ratio", "num_waiting",
+        "may_grant", "booked",
     }  # fmt: skip
     assert {*fixed, *growing.TASK_STATE, *growing.JOB_STATE, *growing.ROW_STATE} == set(TaskState._fields)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.model.bookings import Booking
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem, run_times_on
@@ -25,6 +26,7 @@ class Arrival:
     weight: float = 1.0
     owner: str = ""
     eligible: tuple[str, ...] | None = None
+    booking: Booking | None = None
     is_known: bool = False
     """Whether the session knows the job and its graph beforehand."""
 
@@ -59,7 +61,7 @@ class Feed:
 def feed_of(problem: Problem) -> Feed:
     """The jobs of a problem, at their releases."""
     return Feed(
-        Arrival(job.release, job.name, job.graph, job.deadline, job.weight, job.owner, job.eligible)
+        Arrival(job.release, job.name, job.graph, job.deadline, job.weight, job.owner, job.eligible, job.booking)
         for job in problem.jobs
     )
 

@@ -122,11 +122,11 @@ class Told:
         if arrival.is_known:
             session.arrived(arrival.job, time)
             return
-        eligible = arrival.eligible
-        if eligible is not None:  # by names of the run, which a session's cluster may not have
-            here = {name for name, k in self.devices.items() if is_named(self.cluster, k, eligible)}
-            names = session.problem.cluster.device_names
-            eligible = tuple(names[self.devices[name]] for name in self.devices if name in here)
+        eligible, booking = arrival.eligible, arrival.booking
+        if eligible is not None:
+            eligible = self._names_there(session, eligible)
+        if booking is not None:
+            booking = replace(booking, devices=self._names_there(session, booking.devices))
         session.arrived(
             arrival.job,
             time,
@@ -135,7 +135,14 @@ class Told:
             weight=arrival.weight,
             owner=arrival.owner,
             eligible=eligible,
+            booking=booking,
         )
+
+    def _names_there(self, session: Session, given: tuple[str, ...]) -> tuple[str, ...]:
+        """Devices by names of the run, or of classes, as a session's cluster calls them."""
+        here = {name for name, k in self.devices.items() if is_named(self.cluster, k, given)}
+        names = session.problem.cluster.device_names
+        return tuple(names[self.devices[name]] for name in self.devices if name in here)
 
     def started(self, order: Order, event: Event) -> bool:
         """What was decided runs; returns whether the session agrees."""

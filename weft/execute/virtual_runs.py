@@ -95,6 +95,7 @@ def arrivals_of(problem: Problem, *, tells_graphs: bool = False) -> list[Arrival
             job.weight,
             job.owner,
             job.eligible,
+            job.booking,
             is_known=not tells_graphs,
         )
         for j, job in ((j, problem.jobs[j]) for j in order)

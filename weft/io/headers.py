@@ -143,6 +143,15 @@ class ObjectivePart(_Part):
     copies: bool = True
 
 
+class BookingPart(_Part):
+    """``booking`` of a job."""
+
+    devices: Annotated[list[Text], Field(min_length=1)]
+    count: Count = 1
+    slots: Count | None = None
+    memory: Annotated[Size, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
 class JobPart(_Part):
     """One of the ``jobs`` of a problem, its graph left aside."""
 
@@ -153,6 +162,7 @@ class JobPart(_Part):
     weight: Annotated[float, Field(ge=0)] = 1.0
     owner: str = ""
     eligible: list[str] | None = None
+    booking: BookingPart | None = None
 
 
 class ProblemPart(_Part):

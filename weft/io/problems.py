@@ -5,7 +5,7 @@ A graph or cluster is written inline or named: a path relative to the problem fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from weft.io.columns import Row, object_of, rows_of
 from weft.io.native import graph_document, graph_from_document
 from weft.io.sources import inside, shown
 from weft.io.units import parse_time
+from weft.model.bookings import Booking
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Objective, Problem
@@ -88,8 +89,25 @@ def _job(row: Row, references: References | None, i: int) -> Job:
     for key in ("release", "period", "deadline"):
         if type(row.get(key)) is str:
             fields[key] = parse_time(row[key], graph.time_unit)
-    eligible = fields.pop("eligible")
-    return Job(graph, **fields, eligible=None if eligible is None else tuple(eligible))
+    eligible, booking = fields.pop("eligible"), fields.pop("booking")
+    with inside(f"{where}.booking"):
+        booked = None if booking is None else booking_from_document(booking)
+    return Job(graph, **fields, eligible=None if eligible is None else tuple(eligible), booking=booked)
+
+
+def booking_from_document(row: Mapping[str, Any]) -> Booking:
+    """A booking from its fields."""
+    return Booking(**{**row, "devices": tuple(row["devices"])})
+
+
+def booking_document(booking: Booking) -> dict[str, Any]:
+    """The fields of a booking that are not neutral."""
+    row: dict[str, Any] = {"devices": list(booking.devices)}
+    neutral = Booking(booking.devices)
+    for key in ("count", "slots", "memory"):
+        if getattr(booking, key) != getattr(neutral, key):
+            row[key] = getattr(booking, key)
+    return row
 
 
 def cluster_of(document: Row, references: References | None = None) -> Cluster:
@@ -123,4 +141,6 @@ def _job_row(job: Job) -> dict[str, Any]:
             row[key] = getattr(job, key)
     if job.eligible is not None:
         row["eligible"] = list(job.eligible)
+    if job.booking is not None:
+        row["booking"] = booking_document(job.booking)
     return row | {"graph": graph_document(job.graph)}

@@ -1,5 +1,6 @@
 """The nouns: graphs, clusters, problems, schedules. No numba, no torch."""
 
+from weft.model.bookings import Booking as Booking
 from weft.model.bounds import Bound as Bound
 from weft.model.bounds import lower_bound as lower_bound
 from weft.model.cluster import Cluster as Cluster

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InfeasibleError, InputError
+from weft.model.bookings import Booking, check_bookings
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints32, TaskGraph
 from weft.model.realisation import Realisation as Realisation
@@ -74,6 +75,8 @@ class Job:
     owner: str = ""
     eligible: tuple[str, ...] | None = None
     """Device names or class names the job may use; None: all."""
+    booking: Booking | None = None
+    """What is held for the job alone until it ends; None: nothing."""
 
     def __post_init__(self) -> None:
         for key in ("release", "weight", "deadline"):
@@ -137,6 +140,7 @@ class Problem:
         object.__setattr__(self, "name", name or jobs[0].graph.name)
         self.eligible  # noqa: B018  checks the names
         self.run_times  # noqa: B018  checks that every task can run somewhere
+        check_bookings(self)
         _check_total(self)
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from weft.errors import expect
+from weft.model.booking_oracle import broken_bookings
 from weft.model.cluster import DeviceClass
 from weft.model.oracle_input import OracleInput
 from weft.model.problem import Problem, Realisation
@@ -35,6 +36,7 @@ RULES = (
     "class",  # the class of the device can run the task
     "duration",  # finish - start is the run time
     "batch",  # a batch is of one kind, starts and ends as one, and is not too large
+    "booked",  # nothing starts that leaves less of a device than other jobs have booked, or before its own booking
     "slots",  # at every instant, per device
     "memory",
     "resource",
@@ -75,7 +77,7 @@ def validate(
         schedule.problem if problem is None else problem,
         schedule.realisation if realisation is None else realisation,
     )
-    checks = (_rows, _tasks, _places, _durations, _batches, _capacities, _precedence, _one_port)
+    checks = (_rows, _tasks, _places, _durations, _batches, _booked, _capacities, _precedence, _one_port)
     return tuple(violation for check in checks for violation in check(given))
 
 
@@ -209,6 +211,11 @@ def _batches(given: OracleInput) -> Iterator[Violation]:
                 )
             if (given.start[row], given.finish[row]) != (given.start[lead], given.finish[lead]):
                 yield _broken(given, "batch", "does not start and finish with its batch", row)
+
+
+def _booked(given: OracleInput) -> Iterator[Violation]:
+    for row, detail in broken_bookings(given):
+        yield _broken(given, "booked", detail, row)
 
 
 def _capacities(given: OracleInput) -> Iterator[Violation]:

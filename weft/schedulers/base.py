@@ -139,6 +139,8 @@ def refuse_unplannable(problem: Problem) -> str | None:
             return f"job {job.name!r} has elastic tasks: only allocators act on them"
         if job.period is not None:
             return f"job {job.name!r} is periodic: unroll it over a horizon first, or use a dispatcher"
+        if job.booking is not None and len(problem.jobs) > 1:
+            return f"job {job.name!r} books devices, which a plan of several jobs does not know: only dispatchers do"
     if problem.cluster.one_port:
         return "the links take one transfer at a time (one-port): planners assume no contention"
     return None

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from weft.io.native import graph_document, graph_from_document
+from weft.io.problems import booking_document, booking_from_document
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job
 from weft.session.messages import Name
@@ -86,7 +87,7 @@ class Jobs:
             "ended": [[number, outcome] for number, outcome in self.outcome.items()],
             "graphs": [graph_document(graph) for graph in graphs.values()],
             "added": [
-                [number, place[id(job.graph)], {name: getattr(job, name) for name in SETTINGS}]
+                [number, place[id(job.graph)], _settings(job)]
                 for number, job in self.added.items()
             ],
             "failures": [[number, asdict(failures)] for number, failures in self.failures.items()],
@@ -103,6 +104,15 @@ class Jobs:
         self.failures = {int(number): Failures(**failures) for number, failures in stored["failures"]}
 
 
+def _settings(job: Job) -> dict[str, Any]:
+    booking = {} if job.booking is None else {"booking": booking_document(job.booking)}
+    return {name: getattr(job, name) for name in SETTINGS} | booking
+
+
 def _job(graph: TaskGraph, settings: Mapping[str, Any]) -> Job:
-    eligible = settings["eligible"]
-    return Job(graph, **{**settings, "eligible": None if eligible is None else tuple(eligible)})
+    eligible, booking = settings["eligible"], settings.get("booking")
+    changed = {
+        "eligible": None if eligible is None else tuple(eligible),
+        "booking": None if booking is None else booking_from_document(booking),
+    }
+    return Job(graph, **{**settings, **changed})

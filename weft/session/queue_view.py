@@ -102,7 +102,7 @@ class QueueView:
                 "kinds; a session that is opened with the cluster takes any graph",
                 field="arrived.graph",
             )
-        for name in ("deadline", "eligible"):
+        for name in ("deadline", "eligible", "booking"):
             if getattr(job, name) is not None:
                 raise UnsupportedError("queues by kind know none", field=f"arrived.{name}")
 

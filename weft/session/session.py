@@ -14,6 +14,7 @@ from typing import Any
 
 from weft import catalog
 from weft.errors import InputError
+from weft.model.bookings import Booking
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
@@ -136,6 +137,7 @@ class Session:
         weight: float = 1.0,
         owner: str = "",
         eligible: Sequence[str] | None = None,
+        booking: Booking | Mapping[str, Any] | None = None,
     ) -> None:
         """A job enters under a name of its own.
 
@@ -143,14 +145,14 @@ class Session:
         ----------
         graph
             What it is, unless the problem has it.
-        deadline, weight, owner, eligible
+        deadline, weight, owner, eligible, booking
             As of a ``Job``; only with a graph.
         """
         self._look.check_time("arrived", time)
         self._look.check_new(job)
         if self._is_closed:
             raise InputError("no job was to come after closed", field="arrived.job")
-        settings = {"deadline": deadline, "weight": weight, "owner": owner, "eligible": eligible}
+        settings = {"deadline": deadline, "weight": weight, "owner": owner, "eligible": eligible, "booking": booking}
         given = job_of(job, time, graph, settings)
         coming = self._view.expect(job, given)
         self._pass_time(time)

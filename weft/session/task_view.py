@@ -26,6 +26,7 @@ from weft.session.names import descendants
 from weft.session.places import Places, reserved_on
 from weft.session.plan_limits import carried_out_by, refuse_planner
 from weft.session.view import Coming, Reserved, Started
+from weft.sim.tasks.clock import admit
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.rules import VIRTUAL, keyed_rule
@@ -306,6 +307,8 @@ class TaskView:
         if self._plans is not None:
             self._follow(self._plans)
         else:
+            if self._s.num_waiting[0]:
+                admit(self._w, self._s, 0)
             self._live.make_row_room(int(self._s.num_rows[0] + self._s.num_ready[0]))
             decide_live(self._rule, self._w, self._live.f, self._s, 0)
         if self._decider is not None:
@@ -346,8 +349,9 @@ class TaskView:
 
     @property
     def has_choice(self) -> bool:
-        """Whether a task is ready and a device has room."""
-        return bool(self._s.num_ready[0] > 0 and self._s.num_free[0] > 0)
+        """Whether a task is ready and a device has room, or a booking may be granted."""
+        s = self._s
+        return bool((s.num_ready[0] > 0 and s.num_free[0] > 0) or (s.num_waiting[0] > 0 and s.may_grant[0]))
 
     @property
     def num_waiting(self) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 
 from weft.errors import InputError
 from weft.io.native import graph_from_document
+from weft.io.problems import booking_from_document
+from weft.model.bookings import Booking
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem
@@ -18,7 +20,7 @@ MOST_SEED = 2**63 - 1
 
 TASK = ("job", "task", "device", "time")
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "arrived": (("job", "time"), ("graph", "deadline", "weight", "owner", "eligible")),
+    "arrived": (("job", "time"), ("graph", "deadline", "weight", "owner", "eligible", "booking")),
     "closed": (("time",), ()),
     "started": (TASK, ("attempt", "branch")),
     "adopted": (TASK, ()),
@@ -86,7 +88,19 @@ def job_of(name: object, time: float, graph: TaskGraph | None, settings: Mapping
                 f"expected a list of devices or classes, got {_shown(eligible)}", field="arrived.eligible"
             )
         eligible = tuple(eligible)
-    return Job(graph, str(name), float(time), **{**settings, "eligible": eligible})
+    booking = _booking_of(settings["booking"])
+    return Job(graph, str(name), float(time), **{**settings, "eligible": eligible, "booking": booking})
+
+
+def _booking_of(given: object) -> Booking | None:
+    """What a job books, as a booking or its fields."""
+    if given is None or isinstance(given, Booking):
+        return given
+    if not isinstance(given, Mapping):
+        raise InputError(f"expected a booking or its fields, got {_shown(given)}", field="arrived.booking")
+    from weft.io.headers import BookingPart, checked
+
+    return booking_from_document(checked(BookingPart, dict(given), "arrived.booking").model_dump())
 
 
 def check_finite(time: object, field: str) -> None:

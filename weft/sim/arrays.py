@@ -85,18 +85,42 @@ def _resources(problem: Problem, *, is_open: bool) -> tuple[Floats, Floats]:
     graphs = [job.graph for job in problem.jobs]
     demand = [np.concatenate([g.slots for g in graphs]).astype(np.float64)]
     capacity = [cluster.slots.astype(np.float64)]
-    memory = np.concatenate([g.memory for g in graphs])
-    memory_limit = cluster.class_column("memory")
-    if (is_open or memory.any()) and np.isfinite(memory_limit).any():
-        demand.append(memory)
-        capacity.append(memory_limit[cluster.device_class])
-    named = (c.capacity for c in cluster.classes) if is_open else (g.resources for g in graphs)
-    for name in dict.fromkeys(r for names in named for r in names):
-        limit = np.array([c.capacity.get(name, np.inf) for c in cluster.classes])
-        if np.isfinite(limit).any():
-            demand.append(np.concatenate([_demand_column(g, name) for g in graphs]))
-            capacity.append(limit[cluster.device_class])
+    has_memory, names = _binding(problem, is_open=is_open)
+    if has_memory:
+        demand.append(np.concatenate([g.memory for g in graphs]))
+        capacity.append(cluster.class_column("memory")[cluster.device_class])
+    for name in names:
+        demand.append(np.concatenate([_demand_column(g, name) for g in graphs]))
+        capacity.append(
+            np.array([c.capacity.get(name, np.inf) for c in cluster.classes])[cluster.device_class]
+        )
     return np.ascontiguousarray(np.stack(demand, axis=1)), np.ascontiguousarray(np.stack(capacity, axis=1))
+
+
+def _binding(problem: Problem, *, is_open: bool) -> tuple[bool, list[str]]:
+    """Whether memory can bind, and the names of other resources that can."""
+    cluster, graphs = problem.cluster, [job.graph for job in problem.jobs]
+    needs_memory = is_open or any(g.memory.any() for g in graphs)
+    named = (c.capacity for c in cluster.classes) if is_open else (g.resources for g in graphs)
+    limits = {
+        name: np.array([c.capacity.get(name, np.inf) for c in cluster.classes])
+        for name in dict.fromkeys(r for names in named for r in names)
+    }
+    has_memory = bool(needs_memory and np.isfinite(cluster.class_column("memory")).any())
+    return has_memory, [name for name, limit in limits.items() if np.isfinite(limit).any()]
+
+
+def booking_needs(problem: Problem, *, is_open: bool) -> Floats:
+    """What jobs book of each device (num_jobs, num_resources), by the columns of demands; infinite: all there is."""
+    has_memory, names = _binding(problem, is_open=is_open)
+    needs = np.zeros((len(problem.jobs), 1 + has_memory + len(names)))
+    for j, job in enumerate(problem.jobs):
+        if job.booking is not None and job.booking.slots is None:
+            needs[j] = np.inf
+        elif job.booking is not None:
+            needs[j, SLOTS] = job.booking.slots
+            needs[j, SLOTS + 1 : SLOTS + 1 + has_memory] = job.booking.memory
+    return needs
 
 
 def _demand_column(graph: Any, name: str) -> Floats:

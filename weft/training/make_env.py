@@ -13,7 +13,7 @@ from weft.scenarios import scenario as read_scenario
 from weft.sim.queues.environment import Setup, setup_of
 from weft.sim.tasks.candidates import CandidateSight
 from weft.sim.tasks.environment import TaskSetup
-from weft.sim.tasks.layout import refuse_tasks
+from weft.sim.tasks.layout import refuse_bookings, refuse_tasks
 
 if TYPE_CHECKING:
     from weft.sim.adapters import DeviceAgentsEnv, StreamEnv, StreamVectorEnv
@@ -106,7 +106,7 @@ def task_setup(chosen: Scenario, split: str, count: int, sight: CandidateSight) 
     else:
         problems = tuple(chosen.problems(split, min(count, chosen.count(split) or count)))
     for problem in problems:
-        reason = refuse_tasks(problem)
+        reason = refuse_tasks(problem) or (refuse_bookings(problem) if sight.copies else None)
         if reason is not None:
             raise InputError(f"{chosen.name} cannot be dispatched task by task: {reason}", field="scenario")
     return TaskSetup(problems, sight)

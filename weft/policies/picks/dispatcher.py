@@ -33,6 +33,11 @@ class PickDispatcher(DecidingDispatcher):
 
     policy: PickPolicy = field(kw_only=True)
 
+    @property
+    def binds_ahead(self) -> bool:
+        """DEFT places tasks on busy devices too."""
+        return True
+
     def run_all(
         self,
         problems: Sequence[Problem],

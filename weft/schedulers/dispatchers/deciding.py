@@ -12,6 +12,7 @@ from weft.model.graph import Ints
 from weft.model.problem import Problem
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.schedulers.own import StateDecider
+from weft.sim.tasks.layout import refuse_bookings, refuse_tasks
 from weft.sim.tasks.rules import VIRTUAL, TaskRule
 
 
@@ -36,6 +37,14 @@ class DecidingDispatcher(RuleDispatcher):
     def copies(self) -> bool:
         """Whether it was made to copy tasks, so that it is refused where it cannot."""
         return False
+
+    @property
+    def binds_ahead(self) -> bool:
+        """Whether it keeps tasks for devices that have no room for them yet."""
+        return self.copies
+
+    def supports(self, problem: Problem) -> str | None:
+        return refuse_tasks(problem) or (refuse_bookings(problem) if self.binds_ahead else None)
 
     def decider(self, problem: Problem, rule: TaskRule) -> GrowingDecider:
         """Who decides for one problem; tasks are copied only where its objective allows it."""

@@ -90,6 +90,11 @@ class PeerDispatcher(DecidingDispatcher):
     turn: int = FIFO
     """FIFO, RANK or WORKERS: how ready tasks are ordered and placed."""
 
+    @property
+    def binds_ahead(self) -> bool:
+        """DEFT places tasks on busy devices too."""
+        return self.turn != WORKERS
+
     def run_all(
         self,
         problems: Sequence[Problem],

@@ -17,6 +17,7 @@ from weft.errors import InputError
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import Floats
 from weft.model.problem import Job
+from weft.sim.tasks.bookings import spare_shares
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.rules import write_finishes
 from weft.sim.tasks.state import SLACK, Facts, Tasks, TaskState
@@ -141,8 +142,9 @@ class DispatchView:
             return "the device cannot run it"
         if w.allowed.shape[0] and not w.allowed[w.job[i], p]:
             return "its job may not use this device"
-        if not s.has_room[p] or (w.demand[i] > s.free[p] + w.capacity[p] * SLACK).any():
-            return "the device has no room for it"
+        room = s.free[p] + spare_shares(w, s, ENV, int(w.job[i]), p)
+        if not s.has_room[p] or (w.demand[i] > room + w.capacity[p] * SLACK).any():
+            return "the device has no room for it, or it is booked for another job"
         return None
 
     def start(self, task: ReadyTask, device: Device) -> None:
@@ -174,5 +176,5 @@ class DispatchView:
             cluster.classes[cluster.device_class[p]],
             is_up,
             is_up and bool(s.running[p] < 0),
-            float(s.free[p, 0]) if is_up else 0.0,
+            max(float(s.free[p, 0]), 0.0) if is_up else 0.0,
         )

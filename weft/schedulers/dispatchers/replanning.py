@@ -23,7 +23,14 @@ from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, re
 from weft.schedulers.planners.lists import Heft
 from weft.sim.tasks.clock import run_until
 from weft.sim.tasks.growing import Kept
-from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
+from weft.sim.tasks.layout import (
+    compile_tasks,
+    facts_of,
+    new_task_state,
+    refuse_bookings,
+    refuse_tasks,
+    schedule_of,
+)
 from weft.sim.tasks.moves import cancel, reserve, serve_all
 from weft.sim.tasks.replay import plan_order
 from weft.sim.tasks.state import ENDED, EXPIRED, PLANNED, RUNNING, Facts, Tasks, TaskState
@@ -49,7 +56,7 @@ class PlanDispatcher:
 
     def supports(self, problem: Problem) -> str | None:
         """None if the planner can plan these jobs and the task view can run them, else the reason."""
-        return refuse_tasks(problem) or self.planner.supports(problem)
+        return refuse_tasks(problem) or refuse_bookings(problem) or self.planner.supports(problem)
 
     def run_all(
         self,

@@ -96,6 +96,8 @@ def refuse_queues(problem: Problem) -> str | None:
             return f"job {job.name!r} has a period: in a stream the setting arrivals says when jobs come"
         if job.release > 0:
             return f"job {job.name!r} has a release: in a stream the setting arrivals says when jobs come"
+        if job.booking is not None:
+            return f"job {job.name!r} books devices: queues by kind hold nothing for one job"
         if job.deadline is not None:
             return f"job {job.name!r} has a deadline: streams of one job know an expiry only (the setting expiry)"
         reason = _overload(problem.cluster, job.graph)

@@ -58,9 +58,11 @@ from weft.sim.tasks.rules import (
     BY_WEIGHTS,
     LATE,
     TaskRule,
+    best_booked,
     best_in_pool,
     expected_room,
     first_start,
+    idle_finish,
     write_ready,
 )
 from weft.sim.tasks.state import LOOK, Facts, Tasks, TaskState, data_ready, expected_run, may_use
@@ -138,7 +140,7 @@ def _look_at_pools(w: Tasks, s: TaskState, b: int, i: int, look: Looked) -> None
             if not s.is_up[p]:
                 continue
             room = expected_room(w, s, b, i, p)
-            if room < look.soonest[at]:
+            if room < look.soonest[at] and (s.booked[p, 0] == 0.0 or not w.is_unary[p]):
                 look.soonest[at], look.first[at] = room, p
             used, slots = used + w.capacity[p, 0] - s.free[p, 0], slots + w.capacity[p, 0]
             row = s.running[p]
@@ -194,6 +196,7 @@ def _options(known: Known, w: Tasks, f: Facts, s: TaskState, b: int, i: int, tak
     count, earliest, cheapest, least, kept = np.int64(0), np.inf, np.inf, np.inf, 0.0
     device, finish = look.device, look.finish
     arrival = w.job_ptr[b] + s.next_job[b] - 1
+    is_apart = taken >= 0 and w.is_unary[taken] and s.booked[taken, 0] > 0.0  # in no pool while it is booked
     for pool in range(w.pool_ptr[b], w.pool_ptr[b + 1]):
         at = pool - w.pool_ptr[b]
         c = w.device_class[w.pool_devices[w.pool_device_ptr[pool]]]
@@ -201,7 +204,7 @@ def _options(known: Known, w: Tasks, f: Facts, s: TaskState, b: int, i: int, tak
             continue
         run = expected_run(w, s, i, c)
         p, end = best_in_pool(w, f, s, b, i, pool)
-        if taken >= 0 and w.pool[taken] == pool:
+        if taken >= 0 and not is_apart and w.pool[taken] == pool:
             p, end = taken, max(s.now[b], data_ready(w, f, s, b, i, taken)) + run
             kept = end
         if p >= 0:
@@ -210,6 +213,15 @@ def _options(known: Known, w: Tasks, f: Facts, s: TaskState, b: int, i: int, tak
             end = max(look.soonest[at], data_ready(w, f, s, b, i, look.first[at])) + run
         earliest, least = min(earliest, end), min(least, run)
         cheapest = min(cheapest, end + known.rule.price[arrival, c] * run)
+    if w.book_count[w.job[i]] > 0:
+        p, end = best_booked(w, f, s, b, i)
+        if is_apart:
+            p, end = taken, idle_finish(w, f, s, b, i, taken)
+            kept = end
+        if p >= 0:
+            count, run = _insert(count, device, finish, p, end), expected_run(w, s, i, w.device_class[p])
+            earliest, least = min(earliest, end), min(least, run)
+            cheapest = min(cheapest, end + known.rule.price[arrival, w.device_class[p]] * run)
     if taken >= 0:
         at = count - 1
         while at > 0 and device[at] != taken:

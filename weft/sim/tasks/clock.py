@@ -11,7 +11,8 @@ from weft.model.graph import Floats
 from weft.sim.heap import pop_event
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
-from weft.sim.tasks.moves import expire, finish, release, serve_all
+from weft.sim.tasks.bookings import grant, next_in_line
+from weft.sim.tasks.moves import expire, finish, make_first_ready, release, serve_all
 from weft.sim.tasks.state import NUM_EVENTS, RUNNING, UNRELEASED, Facts, Tasks, TaskState, mark, refresh
 
 
@@ -52,12 +53,26 @@ def _pop_until(w: Tasks, f: Facts, s: TaskState, b: int, now: float) -> None:
         at += 1
 
 
+@kernel
+def admit(w: Tasks, s: TaskState, b: int) -> None:
+    """Grant bookings in the order of releases, as far as there is room; jobs that have theirs begin."""
+    while s.may_grant[b] and s.num_waiting[b] > 0:
+        j = next_in_line(w, s, b)
+        if grant(w, s, b, j):
+            s.is_waiting[j] = False
+            s.num_waiting[b] -= 1
+            make_first_ready(w, s, b, j)
+        else:
+            s.may_grant[b] = False
+
+
 @inlined
 def pass_events(w: Tasks, f: Facts, s: TaskState, b: int) -> None:
     """Go on to the time of the next events, carry them out and start what reservations allow."""
     s.now[b] = max(s.now[b], next_time(w, s, b))
     s.wake[b] = np.inf
     _pop_until(w, f, s, b, s.now[b])
+    admit(w, s, b)
     serve_all(w, f, s, b)
 
 
@@ -113,6 +128,9 @@ def begin(w: Tasks, s: TaskState, b: int) -> None:
         s.job_left[j] = 0.0
         s.job_finish[j] = np.nan
         s.is_expired[j] = False
+        s.is_waiting[j] = False
+        for q in range(s.granted.shape[1]):
+            s.granted[j, q] = False
     for k in range(w.kind_ptr[b], w.kind_ptr[b + 1]):
         for c in range(w.run.shape[1]):
             s.seen[k, c], s.ratio[k, c], s.factor[k, c] = 0.0, 0.0, 1.0
@@ -123,6 +141,8 @@ def begin(w: Tasks, s: TaskState, b: int) -> None:
     s.next_job[b] = 0
     s.num_ready[b] = 0
     s.num_free[b] = 0
+    s.num_waiting[b] = 0
+    s.may_grant[b] = False
     s.num_dirty[b] = 0
     s.num_rows[b] = 0
     s.spare[b] = -1
@@ -134,6 +154,7 @@ def begin(w: Tasks, s: TaskState, b: int) -> None:
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
         for r in range(w.capacity.shape[1]):
             s.free[p, r] = w.capacity[p, r]
+            s.booked[p, r] = 0.0
         s.is_up[p], s.has_room[p], s.is_dirty[p] = True, False, False
         s.running[p], s.queue[p], s.queue_end[p], s.pool_place[p] = -1, -1, -1, -1
         s.queued[p], s.look_at[p], s.used[p], s.recent[p] = 0.0, np.inf, 0.0, 0.0

@@ -15,7 +15,7 @@ from weft.errors import InputError
 from weft.model.graph import Bools, Floats, Ints
 from weft.sim.jit import lean_inlined
 from weft.sim.tasks.rules import TaskRule
-from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, TAKEN, Tasks, TaskState, expected_run
+from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, TAKEN, Tasks, TaskState, expected_run, spare_share
 from weft.sim.tasks.weights import AT_RATIO
 
 FEATURE_VERSION = "candidates/3"
@@ -228,7 +228,8 @@ def write_place(
         out[RUN_RATIO], out[RUN] = log_ratio(run, here[LEAST]), log1p(run / unit)
         for r in range(1 if w.is_unary[p] else 0, w.demand.shape[1]):
             if w.demand[i, r] > 0.0 and w.capacity[p, r] < np.inf:
-                out[NEEDS_FREE] = max(out[NEEDS_FREE], min(w.demand[i, r] / s.free[p, r], MOST))
+                room = s.free[p, r] + spare_share(w, s, b, w.job[i], p, r)
+                out[NEEDS_FREE] = max(out[NEEDS_FREE], min(w.demand[i, r] / room, MOST))
                 out[NEEDS] = max(out[NEEDS], w.demand[i, r] / w.capacity[p, r])
     if sight.sees_load:
         out[BUSY], out[FASTEST] = look.busy[at], look.fastest[at]

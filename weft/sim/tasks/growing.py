@@ -22,10 +22,10 @@ ENV = 0
 # columns of Tasks and TaskState by what they have an entry for; all others never grow
 TASK_COLUMNS = ("run", "job", "kind", "demand", "num_in")
 EDGE_COLUMNS = ("succ", "succ_data", "pred", "pred_data", "pred_edge")
-JOB_COLUMNS = ("job_release", "job_due", "job_order", "allowed")
+JOB_COLUMNS = ("job_release", "job_due", "job_order", "allowed", "book_count", "book_need", "may_book")
 TASK_POINTERS, JOB_POINTERS = ("succ_ptr", "pred_ptr"), ("job_task_ptr",)
 TASK_STATE = ("status", "open_edges", "key", "work", "ready", "place", "stack", "first_row")
-JOB_STATE = ("job_open", "job_left", "job_finish", "is_expired")
+JOB_STATE = ("job_open", "job_left", "job_finish", "is_expired", "is_waiting", "granted")
 ROW_STATE = (
     "row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status", "next_row", "before",
     "after",
@@ -119,6 +119,7 @@ class LiveTasks:
         s.place[tasks] = s.first_row[tasks] = -1
         s.job_open[jobs] = np.diff(w.job_task_ptr[jobs.start : jobs.stop + 1])
         s.job_left[jobs], s.job_finish[jobs], s.is_expired[jobs] = 0.0, np.nan, False
+        s.is_waiting[jobs], s.granted[jobs] = False, False
 
     def _make_room(self, num_tasks: int, num_edges: int, num_jobs: int) -> None:
         """Columns at least so long, and twice as long as before where that is too little."""
@@ -168,7 +169,7 @@ class LiveTasks:
         """Put all devices that have room into the heaps of their pools; in order, each list is a heap."""
         w, s = self.w, self.s
         s.pool_size[:], s.pool_place[:] = 0, -1
-        for p in np.flatnonzero(s.has_room & w.is_unary).tolist():
+        for p in np.flatnonzero(s.has_room & w.is_unary & (s.booked[:, 0] == 0.0)).tolist():
             pool = w.pool[p]
             s.pool_heap[w.pool_device_ptr[pool] + s.pool_size[pool]] = p
             s.pool_place[p] = s.pool_size[pool]
@@ -199,7 +200,7 @@ class LiveTasks:
         w.job[: len(tasks)] = _places(jobs, j)[w.job[: len(tasks)]]
         sizes = np.diff(w.job_task_ptr[: j + 1])[jobs]
         w.job_task_ptr[: len(jobs) + 1] = np.concatenate([[0], np.cumsum(sizes)])
-        for name in ("job_release", "job_due", "allowed"):
+        for name in ("job_release", "job_due", "allowed", "book_count", "book_need", "may_book"):
             _keep(getattr(w, name), jobs)
         w.task_ptr[1], w.job_ptr[1] = len(tasks), len(jobs)
         self._close_up_state(Kept(jobs, tasks, rows), task_at, row_at)

@@ -9,10 +9,11 @@ import numpy as np
 
 from weft.errors import UnsupportedError
 from weft.model import schedule as outcomes
+from weft.model.bookings import bookable_row
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
-from weft.sim.arrays import Arrays, compile_problem, zeros
+from weft.sim.arrays import Arrays, booking_needs, compile_problem, zeros
 from weft.sim.queues.layout import refuse_stream
 from weft.sim.tasks.clock import begin
 from weft.sim.tasks.state import ABORTED, ENDED, EXPIRED, NUM_COUNTS, Facts, Tasks, TaskState
@@ -32,6 +33,17 @@ def refuse_tasks(problem: Problem) -> str | None:
             why = refuse_stream(problem)
             unless = f", and they cannot be used here: {why}" if why else ""
             return f"class {device_class.name!r} takes batches: only queues by kind fill them{unless}"
+    return None
+
+
+def refuse_bookings(problem: Problem) -> str | None:
+    """The reason why whoever binds tasks to devices ahead of time cannot act on this problem, or None."""
+    for job in problem.jobs:
+        if job.booking is not None:
+            return (
+                f"job {job.name!r} books devices: who binds tasks to devices ahead of time cannot know what will be "
+                "booked; rules such as priced can"
+            )
     return None
 
 
@@ -74,6 +86,7 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_o
         job_order=_joined([np.argsort(one, kind="stable") for one in release], job_ptr),
         **_device_columns(parts, pools, num_resources),
         allowed=_allowed(parts, problems, is_open=is_open),
+        **_booking_columns(problems, num_resources, is_open=is_open),
         latency=np.concatenate([a.latency.ravel() for a in parts]),
         inverse=np.concatenate([a.inverse.ravel() for a in parts]),
         drops_late=bool(drops_late),
@@ -111,6 +124,20 @@ def _device_columns(parts: Sequence[Arrays], pools: Sequence[Ints], num_resource
     }
 
 
+def _booking_columns(problems: Sequence[Problem], num_resources: int, *, is_open: bool) -> dict[str, Any]:
+    """The fields of ``Tasks`` that say what jobs book."""
+    jobs = [job for problem in problems for job in problem.jobs]
+    count = np.array([0 if job.booking is None else job.booking.count for job in jobs], np.int64)
+    needs = [_widened(booking_needs(problem, is_open=is_open), num_resources, 0.0) for problem in problems]
+    may_book = np.zeros((0, 0), np.bool_)
+    if is_open or count.any():
+        rows = [bookable_row(job, problem.cluster) for problem in problems for job in problem.jobs]
+        may_book = np.zeros((len(rows), max(len(row) for row in rows)), np.bool_)
+        for j, row in enumerate(rows):
+            may_book[j, : len(row)] = row
+    return {"book_count": count, "book_need": np.concatenate(needs), "may_book": may_book}
+
+
 def _pool_pointer(pools: Sequence[Ints]) -> Ints:
     return _pointer([int(pool.max(initial=-1)) + 1 for pool in pools])
 
@@ -136,8 +163,10 @@ def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
         TaskState,
         ((num_envs,), "now wake next_job num_ready num_free num_dirty num_rows spare num_events overflow"),
         ((num_tasks,), "status open_edges key work ready place stack first_row"),
-        ((num_jobs,), "job_open job_left job_finish is_expired"),
-        (tasks.capacity.shape, "free"),
+        ((num_jobs,), "job_open job_left job_finish is_expired is_waiting"),
+        ((num_envs,), "num_waiting may_grant"),
+        (tasks.may_book.shape, "granted"),
+        (tasks.capacity.shape, "free booked"),
         ((num_devices,), "is_up has_room pool_heap pool_place running queue queue_end queued"),
         ((num_devices,), "dirty is_dirty look_at"),
         ((int(tasks.pool_ptr[-1]),), "pool_size"),

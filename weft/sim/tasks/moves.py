@@ -23,6 +23,7 @@ import numpy as np
 
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
+from weft.sim.tasks.bookings import end_booking
 from weft.sim.tasks.state import (
     ABORTED,
     CANCELLED,
@@ -55,6 +56,7 @@ from weft.sim.tasks.state import (
     note_start,
     offer,
     refresh,
+    spare_share,
     unlink_row,
     unready,
 )
@@ -67,7 +69,8 @@ def _begin_row(w: Tasks, f: Facts, s: TaskState, b: int, row: int, start: float)
     c = w.device_class[p]
     if not is_light(s, row):
         for r in range(w.demand.shape[1]):
-            s.free[p, r] -= w.demand[i, r]
+            own = spare_share(w, s, b, w.job[i], p, r)
+            s.free[p, r] -= w.demand[i, r] - min(own, w.demand[i, r])
     link_row(s, s.running, p, row)
     s.row_start[row] = start
     s.row_expected[row] = start + expected_run(w, s, i, c)
@@ -196,7 +199,7 @@ def _serve(w: Tasks, f: Facts, s: TaskState, b: int, p: int) -> None:
             _leave_queue(w, s, b, row)
             s.row_status[row] = CANCELLED
             continue
-        has_room = s.is_up[p] and (is_light(s, row) or fits(w, s, i, p))
+        has_room = s.is_up[p] and (is_light(s, row) or fits(w, s, b, i, p))
         if s.status[i] == UNRELEASED or not has_room:
             return
         ready = data_ready(w, f, s, b, i, p)
@@ -223,7 +226,7 @@ def serve_all(w: Tasks, f: Facts, s: TaskState, b: int) -> None:
 
 
 @inlined
-def _make_ready(w: Tasks, s: TaskState, b: int, i: int) -> None:
+def make_ready(w: Tasks, s: TaskState, b: int, i: int) -> None:
     """All parents of task i are settled and one edge is taken."""
     if s.is_expired[w.job[i]]:
         s.status[i] = EXPIRED
@@ -250,6 +253,8 @@ def close_task(w: Tasks, s: TaskState, b: int, i: int) -> None:
         s.count[b, NUM_DONE] += 1
         if s.now[b] > w.job_due[j]:
             s.count[b, NUM_MISSED] += 1
+        if w.book_count[j] > 0:
+            end_booking(w, s, b, j)
 
 
 @inlined
@@ -266,7 +271,7 @@ def _settle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> None:
                 left += TAKEN
             s.open_edges[j] = left
             if left == TAKEN:
-                _make_ready(w, s, b, j)
+                make_ready(w, s, b, j)
             elif left == 0:
                 s.status[j] = SKIPPED
                 s.job_left[w.job[j]] -= s.work[j]
@@ -299,7 +304,8 @@ def let_go(w: Tasks, s: TaskState, b: int, row: int, status: int) -> None:
     if not is_light(s, row):
         s.used[p] += max(s.now[b] - s.row_start[row], 0.0) * w.demand[i, 0] / w.capacity[p, 0]
         for r in range(w.demand.shape[1]):
-            s.free[p, r] = s.free[p, r] + w.demand[i, r] if s.running[p] >= 0 else w.capacity[p, r]
+            back = w.demand[i, r] - min(spare_share(w, s, b, w.job[i], p, r), w.demand[i, r])
+            s.free[p, r] = s.free[p, r] + back if s.running[p] >= 0 else w.capacity[p, r] - s.booked[p, r]
     s.row_finish[row] = s.now[b]
     s.row_status[row] = status
     refresh(w, s, b, p)
@@ -350,8 +356,16 @@ def join(w: Tasks, s: TaskState, b: int, p: int) -> None:
 
 
 @kernel
+def make_first_ready(w: Tasks, s: TaskState, b: int, j: int) -> None:
+    """Job j begins: its tasks without parents are ready."""
+    for i in range(w.job_task_ptr[j], w.job_task_ptr[j + 1]):
+        if w.num_in[i] == 0:
+            make_ready(w, s, b, i)
+
+
+@kernel
 def release(w: Tasks, s: TaskState, b: int, j: int) -> None:
-    """Job j is released: its tasks without parents are ready."""
+    """Job j is released: its tasks without parents are ready, unless a booking has to be granted first."""
     first, last = w.job_task_ptr[j], w.job_task_ptr[j + 1]
     total = 0.0
     for i in range(first, last):
@@ -360,9 +374,11 @@ def release(w: Tasks, s: TaskState, b: int, j: int) -> None:
     if first == last:
         s.job_finish[j] = s.now[b]
         s.count[b, NUM_DONE] += 1
-    for i in range(first, last):
-        if w.num_in[i] == 0:
-            _make_ready(w, s, b, i)
+    if w.book_count[j] > 0 and first < last:
+        s.is_waiting[j] = s.may_grant[b] = True
+        s.num_waiting[b] += 1
+    else:
+        make_first_ready(w, s, b, j)
     if w.drops_late and w.job_due[j] < np.inf:
         rows = s.row_ptr[b + 1] - s.row_ptr[b]
         devices = w.device_ptr[b + 1] - w.device_ptr[b]
@@ -376,6 +392,8 @@ def expire(w: Tasks, s: TaskState, b: int, j: int) -> None:
         return
     s.is_expired[j] = True
     s.count[b, NUM_EXPIRED] += 1
+    if w.book_count[j] > 0:
+        end_booking(w, s, b, j)
     for i in range(w.job_task_ptr[j], w.job_task_ptr[j + 1]):
         if s.status[i] <= READY:
             unready(w, s, b, i)

@@ -29,6 +29,7 @@ from weft.sim.tasks.state import (
     Tasks,
     TaskState,
     fits,
+    may_run,
     may_use,
     offer,
     unready,
@@ -125,7 +126,7 @@ def _holds_some(w: Tasks, f: Facts, s: TaskState, i: int, p: int) -> bool:
 
 @lean_inlined
 def _can_start(w: Tasks, s: TaskState, b: int, i: int, p: int) -> bool:
-    return s.has_room[p] and may_use(w, b, i, p) and fits(w, s, i, p)
+    return s.has_room[p] and may_use(w, b, i, p) and fits(w, s, b, i, p)
 
 
 @lean_inlined
@@ -136,7 +137,7 @@ def _worker(rule: PeerRule, w: Tasks, f: Facts, s: TaskState, b: int, i: int, ki
     """
     best, least = np.int64(-1), np.inf
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
-        if not s.is_up[p] or not may_use(w, b, i, p):
+        if not s.is_up[p] or not may_run(w, s, b, i, p):
             continue
         if (kind == 0 and not _can_start(w, s, b, i, p)) or (kind == 1 and not _holds_some(w, f, s, i, p)):
             continue

@@ -41,6 +41,7 @@ from weft.sim.tasks.state import (
     data_ready,
     expected_run,
     fits,
+    may_run,
     may_use,
     offer,
     unready,
@@ -61,7 +62,7 @@ def write_finishes(w: Tasks, f: Facts, s: TaskState, b: int, tasks: Ints, finish
         i = tasks[k]
         for p in range(first, w.device_ptr[b + 1]):
             finishes[k, p - first] = np.inf
-            if s.is_up[p] and may_use(w, b, i, p):
+            if s.is_up[p] and may_run(w, s, b, i, p):
                 start = max(expected_room(w, s, b, i, p), data_ready(w, f, s, b, i, p))
                 finishes[k, p - first] = start + expected_run(w, s, i, w.device_class[p])
 
@@ -87,7 +88,7 @@ def _last_parent(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> in
 
 
 @lean_inlined
-def _idle_finish(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> float:
+def idle_finish(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> float:
     return max(s.now[b], data_ready(w, f, s, b, i, p)) + expected_run(w, s, i, w.device_class[p])
 
 
@@ -103,22 +104,34 @@ def best_in_pool(w: Tasks, f: Facts, s: TaskState, b: int, i: int, pool: int) ->
     if not w.is_unary[w.pool_devices[first]]:
         for k in range(first, last):
             p = w.pool_devices[k]
-            if s.has_room[p] and fits(w, s, i, p):
-                finish = _idle_finish(w, f, s, b, i, p)
+            if s.has_room[p] and fits(w, s, b, i, p):
+                finish = idle_finish(w, f, s, b, i, p)
                 if finish < best_finish or (finish == best_finish and p < best):
                     best, best_finish = p, finish
     elif s.pool_size[pool] > 0:
         best = s.pool_heap[first]
-        best_finish = _idle_finish(w, f, s, b, i, best)
+        best_finish = idle_finish(w, f, s, b, i, best)
         parent = _last_parent(w, f, s, b, i, best)
         row = s.first_row[parent] if parent >= 0 else np.int64(-1)
         while row >= 0:
             p = s.row_device[row]
-            if s.row_status[row] == ENDED and w.pool[p] == pool and s.has_room[p]:
-                finish = _idle_finish(w, f, s, b, i, p)
+            if s.row_status[row] == ENDED and w.pool[p] == pool and s.pool_place[p] >= 0:
+                finish = idle_finish(w, f, s, b, i, p)
                 if finish < best_finish or (finish == best_finish and p < best):
                     best, best_finish = p, finish
             row = s.next_row[row]
+    return best, best_finish
+
+
+@lean_kernel
+def best_booked(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> tuple[int, float]:
+    """Of the unary devices that are held for the job of task i, that with room on which it finishes first; -1: none."""
+    best, best_finish = np.int64(-1), np.inf
+    for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
+        if w.is_unary[p] and s.booked[p, 0] > 0.0 and s.has_room[p] and s.granted[w.job[i], p - w.device_ptr[b]]:
+            finish = idle_finish(w, f, s, b, i, p)
+            if finish < best_finish:
+                best, best_finish = p, finish
     return best, best_finish
 
 
@@ -131,6 +144,10 @@ def best_idle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> int:
             p, finish = best_in_pool(w, f, s, b, i, pool)
             if p >= 0 and (finish < best_finish or (finish == best_finish and p < best)):
                 best, best_finish = p, finish
+    if w.book_count[w.job[i]] > 0:
+        p, finish = best_booked(w, f, s, b, i)
+        if p >= 0 and (finish < best_finish or (finish == best_finish and p < best)):
+            best, best_finish = p, finish
     return best
 
 

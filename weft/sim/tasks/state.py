@@ -78,6 +78,9 @@ class Tasks(NamedTuple):
     pool_devices: Ints  # (num_devices,)
     number: Floats  # (num_devices,) the device's own number, the key of the heaps of free devices
     allowed: Bools  # (num_jobs, max_devices) by number within the environment, or (0, 0): all
+    book_count: Ints  # (num_jobs,) devices of which the job books a share; 0: none
+    book_need: Floats  # (num_jobs, num_resources) that share, infinite: all of it
+    may_book: Bools  # (num_jobs, max_devices) on which, by number within the environment, or (0, 0): no job books
     latency: Floats  # (num_links,)
     inverse: Floats  # (num_links,) time per byte
     drops_late: bool  # whether what has not started when its job is due is dropped
@@ -109,11 +112,16 @@ class TaskState(NamedTuple):
     job_left: Floats  # (num_jobs,) work that has not started
     job_finish: Floats  # (num_jobs,) NaN until all is done
     is_expired: Bools  # (num_jobs,)
-    free: Floats  # (num_devices, num_resources)
+    is_waiting: Bools  # (num_jobs,) released, and its booking is not granted yet
+    granted: Bools  # (num_jobs, max_devices) shares that are held, by number within the environment, or (0, 0)
+    num_waiting: Ints  # (num_envs,) jobs
+    may_grant: Bools  # (num_envs,) whether something has changed that a booking may wait for
+    booked: Floats  # (num_devices, num_resources) sum of the shares that are held
+    free: Floats  # (num_devices, num_resources) what neither runs nor is held; negative where a share is still in use
     is_up: Bools  # (num_devices,)
-    has_room: Bools  # (num_devices,) up, nothing reserved, a slot free
+    has_room: Bools  # (num_devices,) up, nothing reserved, a slot free or held without being in use
     num_free: Ints  # (num_envs,) devices that have room
-    pool_heap: Ints  # (num_devices,) indexed heaps of unary devices that have room
+    pool_heap: Ints  # (num_devices,) indexed heaps of unary devices that have room and are not booked
     pool_place: Ints  # (num_devices,)
     pool_size: Ints  # (num_pools,)
     running: Ints  # (num_devices,) first row that holds the device, -1: none
@@ -161,6 +169,43 @@ def may_use(w: Tasks, b: int, i: int, p: int) -> bool:
 
 
 @inlined
+def held(w: Tasks, j: int, p: int, r: int) -> float:
+    """What the booking of job j holds of a resource, on a device on which it is granted."""
+    limit = w.capacity[p, r]
+    return 0.0 if limit == np.inf else min(w.book_need[j, r], limit)
+
+
+@inlined
+def spare_share(w: Tasks, s: TaskState, b: int, j: int, p: int, r: int) -> float:
+    """What is held for job j on device p and not in use by its own tasks."""
+    if s.booked[p, 0] == 0.0 or not s.granted[j, p - w.device_ptr[b]]:
+        return 0.0
+    left, row = held(w, j, p, r), s.running[p]
+    while row >= 0:
+        i = s.row_task[row]
+        if w.job[i] == j and s.row_finish[row] != -np.inf:
+            left -= w.demand[i, r]
+        row = s.after[row]
+    return max(left, 0.0)
+
+
+@inlined
+def may_run(w: Tasks, s: TaskState, b: int, i: int, p: int) -> bool:
+    """Whether task i may run on device p, as far as others' bookings leave room for it there."""
+    if not may_use(w, b, i, p):
+        return False
+    has_room = True
+    if s.booked[p, 0] > 0.0:
+        j = w.job[i]
+        is_own = s.granted[j, p - w.device_ptr[b]]
+        for r in range(w.demand.shape[1]):
+            others = s.booked[p, r] - (held(w, j, p, r) if is_own else 0.0)
+            limit = w.capacity[p, r]
+            has_room = has_room and w.demand[i, r] <= limit - others + limit * SLACK
+    return has_room
+
+
+@inlined
 def expected_run(w: Tasks, s: TaskState, i: int, c: int) -> float:
     """Run time of task i on class c, as far as is known."""
     return w.run[i, c] * s.factor[w.kind[i], c]
@@ -203,11 +248,12 @@ def busy_time(w: Tasks, s: TaskState, b: int, p: int) -> float:
 
 
 @inlined
-def fits(w: Tasks, s: TaskState, i: int, p: int) -> bool:
-    """Whether what task i needs is free on device p."""
+def fits(w: Tasks, s: TaskState, b: int, i: int, p: int) -> bool:
+    """Whether what task i needs is free on device p, or held there for its job."""
     has_all = True
     for r in range(w.demand.shape[1]):
-        has_all = has_all and w.demand[i, r] <= s.free[p, r] + w.capacity[p, r] * SLACK
+        room = s.free[p, r] + spare_share(w, s, b, w.job[i], p, r)
+        has_all = has_all and w.demand[i, r] <= room + w.capacity[p, r] * SLACK
     return has_all
 
 
@@ -261,16 +307,22 @@ def mark(w: Tasks, s: TaskState, b: int, p: int) -> None:
 
 @inlined
 def refresh(w: Tasks, s: TaskState, b: int, p: int) -> None:
-    """Bring ``has_room`` and the heap of free devices up to date."""
-    has_room = s.is_up[p] and s.queue[p] < 0 and s.free[p, 0] >= 1.0
-    if has_room == s.has_room[p]:
-        return
-    s.has_room[p] = has_room
-    s.num_free[b] += 1 if has_room else -1
-    if w.is_unary[p]:
+    """Bring ``has_room`` and the heap of free devices, without those that are booked, up to date."""
+    slots = s.free[p, 0]
+    if s.booked[p, 0] > 0.0:  # those that are held have room for whoever booked them
+        slots, row = w.capacity[p, 0], s.running[p]
+        while row >= 0:
+            slots -= w.demand[s.row_task[row], 0] if s.row_finish[row] != -np.inf else 0.0
+            row = s.after[row]
+    has_room = s.is_up[p] and s.queue[p] < 0 and slots >= 1.0
+    is_open = has_room and s.booked[p, 0] == 0.0
+    if has_room != s.has_room[p]:
+        s.has_room[p] = has_room
+        s.num_free[b] += 1 if has_room else -1
+    if w.is_unary[p] and is_open != (s.pool_place[p] >= 0):
         pool = w.pool[p]
         base, size = w.pool_device_ptr[pool], s.pool_size[pool]
-        if has_room:
+        if is_open:
             s.pool_size[pool] = push_keyed(s.pool_heap, s.pool_place, w.number, base, size, p)
         else:
             s.pool_size[pool] = remove_keyed(s.pool_heap, s.pool_place, w.number, base, size, p)

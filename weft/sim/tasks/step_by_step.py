@@ -50,7 +50,7 @@ def adopt(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> int:
 
     Returns its row; -1 where it is not ready, or the device is away or has no room.
     """
-    if s.status[i] != READY or not s.is_up[p] or not fits(w, s, i, p):
+    if s.status[i] != READY or not s.is_up[p] or not fits(w, s, b, i, p):
         return -1
     row = s.first_row[i]
     while row >= 0:

@@ -11,7 +11,7 @@ from weft.sim.heap import pop_event
 from weft.sim.jit import kernel, lean_inlined, lean_kernel
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.ordering import LATE, TaskRule, ordered
-from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, expected_run, fits, may_use
+from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, expected_run, fits, may_run
 from weft.sim.tasks.weights import ENERGY, GAP, LATER, NUM_ABOUT, NUM_FOLDED, PRICE, THERE, WAIT
 
 
@@ -20,7 +20,7 @@ def expected_room(w: Tasks, s: TaskState, b: int, i: int, p: int) -> float:
     """When device p is expected to have room for task i, reservations counted."""
     now = s.now[b]
     room = now
-    if s.running[p] >= 0 and not fits(w, s, i, p):
+    if s.running[p] >= 0 and not fits(w, s, b, i, p):
         row = s.running[p]
         room = np.inf if not w.is_unary[p] else s.row_expected[row]
         while row >= 0:  # on a shared device: when the first of those that run is expected to end
@@ -34,7 +34,7 @@ def _least_cost(rule: TaskRule, w: Tasks, s: TaskState, b: int, i: int, arrival:
     """What the run time of task i costs where it costs least."""
     least = np.inf
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
-        if may_use(w, b, i, p):
+        if may_run(w, s, b, i, p):
             c = w.device_class[p]
             least = min(least, rule.price[arrival, c] * expected_run(w, s, i, c))
     return least
@@ -56,11 +56,11 @@ def _shared_room(w: Tasks, s: TaskState, b: int, i: int, p: int, v: VirtualQueue
 
 
 @lean_inlined
-def _least_later(rule: TaskRule, w: Tasks, b: int, i: int) -> float:
+def _least_later(rule: TaskRule, w: Tasks, s: TaskState, b: int, i: int) -> float:
     """What is to follow task i where it takes least."""
     least = np.inf
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
-        if may_use(w, b, i, p):
+        if may_run(w, s, b, i, p):
             least = min(least, rule.about[i, NUM_ABOUT + w.device_class[p]])
     return least
 
@@ -83,10 +83,10 @@ def _virtual_place(
     can_skip = gap_cost >= 0.0 and wait_cost >= 0.0
     arrival = w.job_ptr[b] + s.next_job[b] - 1  # the latest
     least = _least_cost(rule, w, s, b, i, arrival) if is_priced else 0.0
-    least_later = _least_later(rule, w, b, i) if has_later else 0.0
+    least_later = _least_later(rule, w, s, b, i) if has_later else 0.0
     best, best_start, best_value, is_filling = np.int64(-1), 0.0, np.inf, False
     for p in range(first, w.device_ptr[b + 1]):
-        if not s.is_up[p] or not may_use(w, b, i, p):
+        if not s.is_up[p] or not may_run(w, s, b, i, p):
             continue
         q, c = p - first, w.device_class[p]
         run = expected_run(w, s, i, c)
@@ -105,7 +105,7 @@ def _virtual_place(
         in_gap = max(gaps[q, 0], ready)
         fills = is_late and in_gap + run <= gaps[q, 1] and in_gap < start
         if fills and not w.is_unary[p]:
-            fills = fits(w, s, i, p)
+            fills = fits(w, s, b, i, p)
         start = in_gap if fills else start
         extra += gap_cost * max(0.0, start - (gaps[q, 0] if fills else upto[q]))
         extra += wait_cost * max(0.0, ready - s.now[b])
@@ -163,7 +163,7 @@ def _walk_virtual(
         p, start, fills = _virtual_place(rule, w, f, s, b, i, fold, v)
         if p < 0:
             continue
-        has_room = s.has_room[p] and fits(w, s, i, p)
+        has_room = s.has_room[p] and fits(w, s, b, i, p)
         if w.is_unary[p]:
             _join_virtual(w, s, b, i, p, start, fills, v)
         elif start > now and not fills and (is_late or not has_room):
