@@ -163,6 +163,10 @@ class JobPart(_Part):
     owner: str = ""
     eligible: list[str] | None = None
     booking: BookingPart | None = None
+    series: str = ""
+    interval: Annotated[Time, Field(gt=0)] | None = None
+    overrun: str = "queue"
+    in_order: bool = False
 
 
 class ProblemPart(_Part):
@@ -173,6 +177,8 @@ class ProblemPart(_Part):
     noise: Annotated[float, Field(ge=0)] = 0.0
     bias: Annotated[float, Field(ge=0)] = 0.0
     drift: Annotated[float, Field(ge=0)] = 0.0
+    noise_law: str = "lognormal"
+    horizon: Annotated[float, Field(ge=0)] | None = None
     objective: ObjectivePart = ObjectivePart()
 
 

@@ -46,6 +46,10 @@ PROGRESS = 15
 """Noise on the progress of an elastic task: (task, number of the step it runs)."""
 ALLOCATION = 16
 """Choices of random allocators: (step, round, cluster, what)."""
+MODES = 17
+"""Configurations of periods that a run switches to: (switch)."""
+DEVICES = 18
+"""Which of the devices with room a random rule takes: (job, task)."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:

@@ -17,6 +17,7 @@ from weft.errors import InfeasibleError, InputError
 from weft.model.bookings import Booking, check_bookings
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints32, TaskGraph
+from weft.model.noise import LOGNORMAL, check_noise
 from weft.model.realisation import Realisation as Realisation
 from weft.model.realisation import expected as expected
 from weft.model.realisation import realise as realise
@@ -35,6 +36,8 @@ METRICS = (
     "weighted_jct",
     "p99_jct",
     "misses",
+    "miss_macro",
+    "miss_worst",
     "gap_percent",
     "slr",
     "energy",
@@ -43,6 +46,10 @@ METRICS = (
     "transfer_time",
 )
 """Properties of a schedule that are better when smaller."""
+
+
+QUEUE, SKIP, ABORT = OVERRUNS = ("queue", "skip", "abort")
+"""What becomes of a release while the one before it is not done: both go on, it is dropped, or each ends at its deadline."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +84,25 @@ class Job:
     """Device names or class names the job may use; None: all."""
     booking: Booking | None = None
     """What is held for the job alone until it ends; None: nothing."""
+    series: str = ""
+    """Name of the pipeline of which it is one instance; empty: it stands alone."""
+    interval: float | None = None
+    """Time from its release to that of the next instance, as far as is known at its release; None: unknown."""
+    overrun: str = QUEUE
+    """What becomes of an instance while an earlier one is not done: ``queue``, ``skip`` or ``abort``."""
+    in_order: bool = False
+    """Whether a task waits until the same task of the instance before it is done."""
 
     def __post_init__(self) -> None:
+        if self.overrun not in OVERRUNS:
+            raise InputError(
+                f"expected one of {', '.join(OVERRUNS)}, got {self.overrun!r}",
+                field=f"job {self.name}: overrun",
+            )
+        if self.interval is not None and not 0 < self.interval < INFINITE:
+            raise InputError(
+                f"expected a finite number > 0, got {self.interval}", field=f"job {self.name}: interval"
+            )
         for key in ("release", "weight", "deadline"):
             value = getattr(self, key)
             if value is not None and not 0 <= value < INFINITE:
@@ -108,6 +132,10 @@ class Problem:
     """How wrong stated run times are: spread of the logarithm of a factor (mean 1) per kind and class in a realisation."""
     drift: float = 0.0
     """How far those factors wander from the first job to the last: spread of the logarithm, as a random walk."""
+    noise_law: str = LOGNORMAL
+    """Shape of the noise: ``lognormal``, ``uniform``, ``truncated`` or ``folded`` (``weft/model/noise.py``)."""
+    horizon: float | None = None
+    """Deadlines after this time do not count as kept or missed; None: all do."""
 
     def __init__(
         self,
@@ -118,6 +146,8 @@ class Problem:
         name: str | None = None,
         bias: float = 0.0,
         drift: float = 0.0,
+        noise_law: str = LOGNORMAL,
+        horizon: float | None = None,
     ) -> None:
         if isinstance(jobs, TaskGraph):
             jobs = (Job(jobs, name=jobs.name),)
@@ -127,6 +157,9 @@ class Problem:
             raise InputError("expected at least one job, got none", field="jobs")
         if not 0 <= noise < INFINITE:
             raise InputError(f"expected a finite coefficient of variation >= 0, got {noise}", field="noise")
+        check_noise(noise_law, noise)
+        if horizon is not None and not 0 <= horizon < INFINITE:
+            raise InputError(f"expected a finite number >= 0, got {horizon}", field="horizon")
         for field, spread in (("bias", bias), ("drift", drift)):
             if not 0 <= spread <= WIDEST:
                 raise InputError(f"expected a number from 0 to {WIDEST:g}, got {spread}", field=field)
@@ -137,6 +170,8 @@ class Problem:
         object.__setattr__(self, "noise", noise)
         object.__setattr__(self, "bias", bias)
         object.__setattr__(self, "drift", drift)
+        object.__setattr__(self, "noise_law", noise_law)
+        object.__setattr__(self, "horizon", horizon)
         object.__setattr__(self, "name", name or jobs[0].graph.name)
         self.eligible  # noqa: B018  checks the names
         self.run_times  # noqa: B018  checks that every task can run somewhere
@@ -233,7 +268,9 @@ class Problem:
     @cached_property
     def run_times(self) -> Floats:
         """Expected run time of every task on every class, overhead included; infinity where it cannot run."""
-        table = np.concatenate([run_times_on(job.graph, self.cluster) for job in self.jobs])
+        graphs = {id(job.graph): job.graph for job in self.jobs}
+        known = {key: run_times_on(graph, self.cluster) for key, graph in graphs.items()}
+        table = np.concatenate([known[id(job.graph)] for job in self.jobs])
         _check_runnable(self, table)
         table.setflags(write=False)
         return table
@@ -312,7 +349,14 @@ class Problem:
                 continue
             count = int(np.ceil(max(horizon - job.release, 0.0) / job.period))
             jobs += [
-                replace(job, name=f"{job.name}#{k}", release=job.release + k * job.period, period=None)
+                replace(
+                    job,
+                    name=f"{job.name}#{k}",
+                    release=job.release + k * job.period,
+                    period=None,
+                    series=job.series or job.name,
+                    interval=job.period,
+                )
                 for k in range(count)
                 if job.release + k * job.period < horizon
             ]

@@ -33,6 +33,8 @@ KEPT = 0.95
 LOOK = 4
 """Ready tasks per device that rules with virtual queues look at."""
 
+# Tasks.overrun: as ``model.problem.OVERRUNS``
+QUEUES, SKIPS, ABORTS = range(3)
 # TaskState.status: of tasks
 UNRELEASED, READY, STARTED, DONE, SKIPPED, EXPIRED = range(6)
 # TaskState.row_status: of rows
@@ -80,10 +82,18 @@ class Tasks(NamedTuple):
     allowed: Bools  # (num_jobs, max_devices) by number within the environment, or (0, 0): all
     book_count: Ints  # (num_jobs,) devices of which the job books a share; 0: none
     book_need: Floats  # (num_jobs, num_resources) that share, infinite: all of it
-    may_book: Bools  # (num_jobs, max_devices) on which, by number within the environment, or (0, 0): no job books
+    may_book: (
+        Bools  # (num_jobs, max_devices) on which, by number within the environment, or (0, 0): no job books
+    )
     latency: Floats  # (num_links,)
     inverse: Floats  # (num_links,) time per byte
     drops_late: bool  # whether what has not started when its job is due is dropped
+    overrun: Ints  # (num_jobs,) what becomes of overruns, or (0,): all queue
+    former: Ints  # (num_jobs,) the instance before in its series, -1: none, or (0,)
+    waits_for: (
+        Ints  # (num_tasks,) the same task of the former instance, which is done first, -1: none, or (0,)
+    )
+    lets_in: Ints  # (num_tasks,) the task that waits for it so, -1: none, or (0,)
 
 
 class Facts(NamedTuple):
@@ -113,7 +123,9 @@ class TaskState(NamedTuple):
     job_finish: Floats  # (num_jobs,) NaN until all is done
     is_expired: Bools  # (num_jobs,)
     is_waiting: Bools  # (num_jobs,) released, and its booking is not granted yet
-    granted: Bools  # (num_jobs, max_devices) shares that are held, by number within the environment, or (0, 0)
+    granted: (
+        Bools  # (num_jobs, max_devices) shares that are held, by number within the environment, or (0, 0)
+    )
     num_waiting: Ints  # (num_envs,) jobs
     may_grant: Bools  # (num_envs,) whether something has changed that a booking may wait for
     booked: Floats  # (num_devices, num_resources) sum of the shares that are held
@@ -142,6 +154,7 @@ class TaskState(NamedTuple):
     row_expected: Floats  # (max_rows,) planned start while reserved, then expected finish
     row_status: Ints  # (max_rows,)
     first_row: Ints  # (num_tasks,) rows of one task form a list
+    is_its_turn: Bools  # (num_tasks,) whether the former instance is through with it, or (0,)
     next_row: Ints  # (max_rows,)
     before: Ints  # (max_rows,) lists of the rows that hold, or wait for, one device
     after: Ints  # (max_rows,)
