@@ -281,3 +281,42 @@ def test_jobs_keep_everything_else():
     found = with_profile(problem, profile, prior=0.0)
     assert [(job.name, job.release) for job in found.jobs] == [("a", 3.0), ("b", 0.0)]
     assert found.run_times[:, 0] == pytest.approx([6.0, 12.0])
+
+
+def seen_once(problem: Problem, took: np.ndarray, seed: int) -> Profile:
+    """A profile after one run in which every task ran once, classes in turn."""
+    profile, graph, rng = Profile("nowhere.json"), problem.jobs[0].graph, np.random.default_rng(seed)
+    start = int(rng.integers(2))
+    for i, name in enumerate(graph.names):
+        c = (start + i // len(graph.kinds)) % 2
+        kind = graph.kinds[int(graph.kind[i])]
+        profile.add(kind, CLASSES[c], float(took[i, c]), work=1.0, graph=graph.name, task=name)
+    return profile
+
+
+def test_a_task_unlike_its_kind_does_not_change_the_others():
+    """A short task among long ones of its kind, as the last one of a graph often is."""
+    speeds = np.array([[1.0, 4.0], [1.0, 0.25], [1.0, 1.0]])  # (num_kinds, num_classes)
+    took = np.array([[1.0, 1.0] / speeds[i % 3] for i in range(36)])
+    took[0] /= 100.0
+    blank = problem_of([1.0] * 36)
+    found = with_profile(blank, seen_once(blank, took, 0)).run_times
+    assert found[1:] == pytest.approx(took[1:], rel=0.15)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_classes_that_differ_alike_for_all_kinds_are_told_by_all(seed: int):
+    rng = np.random.default_rng(seed)
+    took = rng.lognormal(0.0, 0.3, 36)[:, None] / np.array([1.0, 4.0])
+    blank = problem_of([1.0] * 36)
+    ratio = [row[0] / row[1] for row in with_profile(blank, seen_once(blank, took, seed)).run_times]
+    assert np.ptp(np.log(ratio)) < 0.05  # one ratio for all kinds, but for what the problem says
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kinds_that_differ_between_classes_keep_their_own(seed: int):
+    rng, speeds = np.random.default_rng(seed), np.array([[1.0, 4.0], [4.0, 1.0], [1.0, 1.0]])
+    took = np.array([rng.lognormal(0.0, 0.1) / speeds[i % 3] for i in range(36)])
+    blank = problem_of([1.0] * 36)
+    found = with_profile(blank, seen_once(blank, took, seed)).run_times
+    assert np.median(np.abs(np.log(found / took))) < 0.1

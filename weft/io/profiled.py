@@ -2,7 +2,8 @@
 
 Observed times correct those of a problem by factors, one per kind and class: where nothing was
 observed, the factor is estimated from other kinds and classes. Few observations count little beside
-what the problem itself says.
+what the problem itself says. Where the same graph ran before, its own tasks say what is usual, and those far off do not
+count; where kinds differ between classes by no more than chance, all kinds together say how much faster a class is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from weft.model.units import SECONDS
 
 PRIOR = 0.25
 """The run times of the problem count as much as so many observations."""
+FAR_OFF = 3.0
+"""Robust standard deviations from the median beyond which a task does not tell what is usual for its kind."""
 SHORTEST = 1e-9
 """Seconds; what took less is taken for this, so that ratios are finite."""
 
@@ -61,6 +64,19 @@ class _Basis:
     """Whether the problem says that they take no time; they are then taken for a second at speed 1."""
 
 
+@dataclass(frozen=True)
+class _Off:
+    """Logarithms of run times over those expected: their mean, how many, and the sum of squared distances from it."""
+
+    mean: float
+    count: int
+    squares: float
+    weight: int
+    """How many runs of tasks were seen."""
+    is_of_tasks: bool
+    """Whether single tasks say so; else the mean is the logarithm of a mean."""
+
+
 class _Kinds:
     """Kinds of a problem beside what a profile knows about them."""
 
@@ -77,6 +93,19 @@ class _Kinds:
         self._number = np.array([index[kind] for kind in self.kind_of], dtype=np.int64)
         self.is_blank = np.zeros(len(self.kinds), dtype=np.bool_)
         """Kinds that take no time by the problem, but were seen."""
+        self._own = self._own_tasks()
+
+    def _own_tasks(self) -> dict[tuple[int, int], list[tuple[int, Series]]]:
+        """(kind, class) -> tasks of these very graphs that were seen there, and what they took."""
+        found: dict[tuple[int, int], list[tuple[int, Series]]] = {}
+        classes = {one.name: c for c, one in enumerate(self.classes)}
+        for job, offset in zip(self.problem.jobs, self.problem.offsets, strict=False):
+            for (task, class_name), observed in self.profile.tasks_of(job.graph.name).items():
+                i, c = job.graph.index.get(task), classes.get(class_name)
+                if i is not None and c is not None:
+                    row = int(offset) + i
+                    found.setdefault((int(self._number[row]), c), []).append((row, observed.seconds))
+        return found
 
     def known(self) -> Iterator[tuple[int, int, Observed, _Basis]]:
         """(kind, class, observed, what the problem says) of every pair that was observed and can run."""
@@ -108,15 +137,38 @@ class _Kinds:
         """Logarithm of the correction of every kind on every class, (num_kinds, num_classes); NaN: not known."""
         seen = np.full((len(self.kinds), len(self.classes)), np.nan)
         self.is_blank[:] = False
+        offs: dict[tuple[int, int], _Off] = {}
         for k, c, observed, basis in self.known():
             self.is_blank[k] |= basis.is_blank
-            series = chosen(observed, basis)
-            expected = basis.pace if series is observed.pace else float(basis.alone.mean())
-            assert expected is not None
-            weight = observed.count / (observed.count + prior)
-            weight = 1.0 if basis.is_blank else weight
-            seen[k, c] = weight * math.log(max(series.recent, SHORTEST) / expected)
+            offs[k, c] = self._off(k, c, observed, basis)
+        free = sum(off.count - 1 for off in offs.values())
+        variance = sum(off.squares for off in offs.values()) / max(1, free)
+        doubt = np.zeros(seen.shape)
+        for (k, c), off in offs.items():
+            weight = 1.0 if self.is_blank[k] else off.weight / (off.weight + prior)
+            # The mean of run times is above that of their logarithms.
+            seen[k, c] = weight * (off.mean + 0.5 * variance * off.is_of_tasks)
+            doubt[k, c] = variance / off.count
+        if not self.is_blank.any():
+            seen = pooled(seen, doubt)
         return filled(seen, ~self.is_blank)
+
+    def _off(self, k: int, c: int, observed: Observed, basis: _Basis) -> _Off:
+        """By how much run times of a kind on a class are off, where its tasks are known by those alone that are usual."""
+        series = chosen(observed, basis)
+        is_paced = series is observed.pace
+        expected = basis.pace if is_paced else float(basis.alone.mean())
+        assert expected is not None
+        own = self._own.get((k, c), [])
+        if 2 * sum(one.count for _, one in own) < observed.count:  # most of it was other graphs
+            squares = (series.count - 1) * series.variation**2
+            log = math.log(max(series.recent, SHORTEST) / expected)
+            return _Off(log, series.count, squares, observed.count, is_of_tasks=False)
+        rows = np.array([row for row, _ in own])
+        took = np.maximum([one.recent for _, one in own], SHORTEST)
+        logs = usual(np.log(took / (self._alone[rows, c] if is_paced else expected)))
+        squares = float(((logs - logs.mean()) ** 2).sum())
+        return _Off(float(logs.mean()), len(logs), squares, observed.count, is_of_tasks=True)
 
     def corrected(self, c: int, factors: Floats) -> DeviceClass:
         """A class with its times and speeds corrected."""
@@ -156,6 +208,38 @@ def chosen(observed: Observed, basis: _Basis) -> Series:
         return observed.seconds
     is_better = pace.count == observed.count and pace.variation <= observed.seconds.variation * (1 + 1e-9)
     return pace if is_better or not basis.has_equal_work else observed.seconds
+
+
+def usual(values: Floats) -> Floats:
+    """The values, without those far off from the others; of three or less, all."""
+    if len(values) <= 3:
+        return values
+    off = np.abs(values - np.median(values))
+    return values[off <= FAR_OFF * 1.4826 * float(np.median(off)) + 1e-9]
+
+
+def pooled(seen: Floats, doubt: Floats) -> Floats:
+    """The table (num_kinds, num_classes) of logarithms as a sum of one number per kind and one per class, where what
+    is left over is no more than chance; else as it is. ``doubt``: variance of each.
+    """
+    is_known: Bools = np.isfinite(seen)
+    kind, one = np.nonzero(is_known)
+    free = len(kind) - len(set(kind.tolist())) - len(set(one.tolist())) + 1
+    values, sigma = seen[is_known], np.sqrt(doubt[is_known])
+    if free <= 0 or not (sigma > 0).all():
+        return seen
+    design = np.zeros((len(kind), sum(seen.shape)))  # (num_known, num_kinds + num_classes)
+    design[np.arange(len(kind)), kind] = 1.0
+    design[np.arange(len(kind)), seen.shape[0] + one] = 1.0
+    found = np.linalg.lstsq(design / sigma[:, None], values / sigma, rcond=None)[0]
+    left = float(
+        (((values - design @ found) / sigma) ** 2).sum()
+    )  # chi-squared with so many degrees of freedom
+    if left > free + 2.0 * math.sqrt(2.0 * free):
+        return seen
+    table = seen.copy()
+    table[is_known] = design @ found
+    return table
 
 
 def filled(seen: Floats, is_typical: Bools) -> Floats:
