@@ -61,7 +61,9 @@ class Feed:
 def feed_of(problem: Problem) -> Feed:
     """The jobs of a problem, at their releases."""
     return Feed(
-        Arrival(job.release, job.name, job.graph, job.deadline, job.weight, job.owner, job.eligible, job.booking)
+        Arrival(
+            job.release, job.name, job.graph, job.deadline, job.weight, job.owner, job.eligible, job.booking
+        )
         for job in problem.jobs
     )
 

@@ -71,10 +71,14 @@ def _against(given: OracleInput, row: int, now: list[Held], beside: list[int]) -
             continue
         own = used[job].get(name, 0.0)
         others = sum(
-            max(used.get(other, {}).get(name, 0.0), booked.get(other, 0.0)) for other in {*used, *booked} - {job}
+            max(used.get(other, {}).get(name, 0.0), booked.get(other, 0.0))
+            for other in {*used, *booked} - {job}
         )
         if own + others > limit * (1 + TOLERANCE):
-            yield row, f"leaves less than others have booked: {own:g} and {others:g} of {limit:g} {name} at {start}"
+            yield (
+                row,
+                f"leaves less than others have booked: {own:g} and {others:g} of {limit:g} {name} at {start}",
+            )
 
 
 def _use_at(given: OracleInput, rows: list[int], time: float) -> dict[int, dict[str, float]]:

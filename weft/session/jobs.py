@@ -86,10 +86,7 @@ class Jobs:
             "open": list(self.open),
             "ended": [[number, outcome] for number, outcome in self.outcome.items()],
             "graphs": [graph_document(graph) for graph in graphs.values()],
-            "added": [
-                [number, place[id(job.graph)], _settings(job)]
-                for number, job in self.added.items()
-            ],
+            "added": [[number, place[id(job.graph)], _settings(job)] for number, job in self.added.items()],
             "failures": [[number, asdict(failures)] for number, failures in self.failures.items()],
         }
 

@@ -152,7 +152,13 @@ class Session:
         self._look.check_new(job)
         if self._is_closed:
             raise InputError("no job was to come after closed", field="arrived.job")
-        settings = {"deadline": deadline, "weight": weight, "owner": owner, "eligible": eligible, "booking": booking}
+        settings = {
+            "deadline": deadline,
+            "weight": weight,
+            "owner": owner,
+            "eligible": eligible,
+            "booking": booking,
+        }
         given = job_of(job, time, graph, settings)
         coming = self._view.expect(job, given)
         self._pass_time(time)

@@ -7,7 +7,7 @@ schedule it returns is what happened. ``sim/tasks/rules.py`` says how orders and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.own import as_dispatcher
+from weft.sim.tasks.blocks import by_block
 from weft.sim.tasks.forecast import NUM_COLUMNS, forecast_problems
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.tasks.prices import price_problems
@@ -36,6 +37,9 @@ from weft.sim.tasks.rules import (
 from weft.sim.tasks.state import LOOK as LOOK
 from weft.sim.tasks.state import TaskState
 from weft.sim.tasks.weights import PRICED, SRW, about, about_all
+
+WINDOW = 8
+"""Ready tasks per slot that the level above blocks hands to the rule below."""
 
 
 class TaskDispatcher(Protocol):
@@ -127,6 +131,8 @@ class RuleDispatcher:
     look: int = LOOK
     profiles: bool = False
     """Whether run times that it observed correct those it expects, per kind and class."""
+    window: int = 0
+    """Ready tasks per slot, the first ones by the key, among which the weights choose; 0: among all."""
 
     def supports(self, problem: Problem) -> str | None:
         return refuse_tasks(problem)
@@ -160,6 +166,12 @@ class RuleDispatcher:
         runs = enumerate(zip(problems, realisations, strict=True))
         return [schedule_of(problem, realisation, w, s, b) for b, (problem, realisation) in runs]
 
+    def in_blocks(self, name: str) -> RuleDispatcher:
+        """The same rule with a level above it, which picks the blocks of a workflow whose tasks it sees."""
+        if not self.weights:
+            raise UnsupportedError(f"{self.name}: it has no weights that could choose among tasks of a block")
+        return replace(self, name=name, key=by_block, window=WINDOW)
+
     @property
     def is_priced(self) -> bool:
         """Whether it counts work, at the prices that hold when a job arrives."""
@@ -176,7 +188,7 @@ class RuleDispatcher:
         forecast = np.ones((len(s.job_left), NUM_COLUMNS))
         return TaskRule(
             BY_WEIGHTS, self.device, self.look, np.array(self.weights), about_all(problems), price, forecast,
-            tally,
+            tally, self.window,
         )  # fmt: skip
 
     def grown(self, rule: TaskRule, problem: Problem, s: TaskState, seed: int, first: Place) -> TaskRule:

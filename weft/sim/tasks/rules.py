@@ -128,7 +128,12 @@ def best_booked(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> tuple[int, 
     """Of the unary devices that are held for the job of task i, that with room on which it finishes first; -1: none."""
     best, best_finish = np.int64(-1), np.inf
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
-        if w.is_unary[p] and s.booked[p, 0] > 0.0 and s.has_room[p] and s.granted[w.job[i], p - w.device_ptr[b]]:
+        if (
+            w.is_unary[p]
+            and s.booked[p, 0] > 0.0
+            and s.has_room[p]
+            and s.granted[w.job[i], p - w.device_ptr[b]]
+        ):
             finish = idle_finish(w, f, s, b, i, p)
             if finish < best_finish:
                 best, best_finish = p, finish

@@ -80,7 +80,9 @@ class Tasks(NamedTuple):
     allowed: Bools  # (num_jobs, max_devices) by number within the environment, or (0, 0): all
     book_count: Ints  # (num_jobs,) devices of which the job books a share; 0: none
     book_need: Floats  # (num_jobs, num_resources) that share, infinite: all of it
-    may_book: Bools  # (num_jobs, max_devices) on which, by number within the environment, or (0, 0): no job books
+    may_book: (
+        Bools  # (num_jobs, max_devices) on which, by number within the environment, or (0, 0): no job books
+    )
     latency: Floats  # (num_links,)
     inverse: Floats  # (num_links,) time per byte
     drops_late: bool  # whether what has not started when its job is due is dropped
@@ -113,7 +115,9 @@ class TaskState(NamedTuple):
     job_finish: Floats  # (num_jobs,) NaN until all is done
     is_expired: Bools  # (num_jobs,)
     is_waiting: Bools  # (num_jobs,) released, and its booking is not granted yet
-    granted: Bools  # (num_jobs, max_devices) shares that are held, by number within the environment, or (0, 0)
+    granted: (
+        Bools  # (num_jobs, max_devices) shares that are held, by number within the environment, or (0, 0)
+    )
     num_waiting: Ints  # (num_envs,) jobs
     may_grant: Bools  # (num_envs,) whether something has changed that a booking may wait for
     booked: Floats  # (num_devices, num_resources) sum of the shares that are held
