@@ -18,9 +18,9 @@ import numpy as np
 
 import weft
 from weft import catalog
-from weft.evaluation.statistics import mean_interval
+from weft.evaluation.statistics import crossed_interval, mean_interval
 from weft.model.graph import Floats
-from weft.model.problem import Objective, Problem, expected
+from weft.model.problem import Objective, Problem, expected, realise
 from weft.model.validate import validate
 from weft.scenarios import scenario
 from weft.schedulers.base import Limit
@@ -37,11 +37,17 @@ SMALL = ("es", "priced", "heft", "heft-job", "plan:peft", "plan:lookahead", "pla
 
 
 def percent(own: Floats, base: Floats) -> str:
-    """How far ``own`` is above ``base`` in %, by pairs, with its interval where there are pairs enough."""
+    """How far ``own`` (num_seeds,) or (num_runs, num_seeds) is above ``base`` (num_seeds,) in %, by pairs, with its interval.
+
+    Of several training runs the interval is over runs and seeds.
+    """
     logs = np.log(own / base)
-    if len(logs) < 2:
+    if logs.shape[-1] < 2:
         return f"{100 * np.expm1(logs.mean()):+.1f}"
-    found = mean_interval(logs)
+    if logs.ndim > 1 and len(logs) > 1:
+        found = crossed_interval(np.log(own), np.log(base)[None])
+    else:
+        found = mean_interval(logs.ravel())
     mean, low, high = (100 * np.expm1(x) for x in (found.value, found.low, found.high))
     return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
 
@@ -59,13 +65,15 @@ class Rows:
         self._rows: list[dict[str, Any]] = found.to_dict()["rows"]
 
     def of(self, metric: str, name: str, **cell: float) -> Floats:
-        """A metric by seed, in the cell of these settings."""
+        """A metric by seed in the cell of these settings (num_seeds,); of a folder of runs (num_runs, num_seeds)."""
         text = [f"{key}={value:g}" for key, value in cell.items()]
-        rows = [
-            row for row in self._rows
-            if row["scheduler"] == name and all(one in row["cell"].split() for one in text)
-        ]  # fmt: skip
-        return np.array([row[metric] for row in sorted(rows, key=lambda row: int(row["seed"]))], np.float64)
+        found: dict[str, list[tuple[int, float]]] = {}
+        for row in self._rows:
+            is_asked = row["scheduler"] == name or row["scheduler"].startswith(f"{name}/")
+            if is_asked and all(one in row["cell"].replace(",", " ").split() for one in text):
+                found.setdefault(row["scheduler"], []).append((int(row["seed"]), float(row[metric])))
+        values = np.array([[value for _, value in sorted(own)] for own in found.values()])
+        return values[0] if name in found else values
 
 
 def table(corner: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
@@ -213,3 +221,48 @@ def to_optimum(key: str, budget: float) -> dict[str, Any]:
             raise AssertionError(f"{name} on {key}: {validate(found)[0]}")
         row[name] = found.makespan
     return row
+
+
+LARGE = ("es", "es+shortlist", "priced", "priced+shortlist", "heft", "plan:heft")
+
+
+def large(options: argparse.Namespace) -> None:
+    """Workflows of thousands of tasks on 32 devices: rules, the same with a shortlist, and plans."""
+    sizes, ccrs = options.sizes, options.ccr
+    keys = [f"{size} {ccr:g} {seed}" for size in sizes for ccr in ccrs for seed in range(options.seeds)]
+    path = Path(options.out, "large.jsonl") if options.out else None
+    names = (*LARGE, *options.more)
+    rows = kept_rows(path, keys, partial(of_large, names=names), options.workers)
+    print(f"single workflows on 32 devices, noise 0.2, {options.seeds} a cell: makespan against es in %, us of processor a task")
+    found = []
+    for name in names:
+        cells = []
+        for size in sizes:
+            for ccr in ccrs:
+                own = [rows[f"{size} {ccr:g} {seed}"] for seed in range(options.seeds)]
+                times, flat = (np.array([row[one][0] for row in own]) for one in (name, "es"))
+                cost = 1e6 * np.mean([row[name][1] for row in own]) / size
+                cells.append(f"{percent(times, flat)}, {cost:.0f}")
+        found.append((f"`{name}`", cells))
+    table("", [f"{size} tasks, CCR {ccr:g}" for size in sizes for ccr in ccrs], found)
+
+
+def of_large(key: str, names: Sequence[str]) -> dict[str, Any]:
+    """Makespan and processor time of each on one large workflow."""
+    size, ccr, seed = key.split()
+    chosen = scenario("workflows", tasks=int(size), devices=32, ccr=float(ccr), noise=0.2)
+    problem, row = chosen.problem("test", int(seed)), {"key": key}
+    world = realise(problem, int(seed))
+    for name in names:
+        dispatcher = catalog.task_dispatcher(name)
+        run_one(dispatcher, SMALLEST_OF_ALL, expected(SMALLEST_OF_ALL), 0)  # compiles, once
+        started = time.process_time()
+        found = run_one(dispatcher, problem, world, 0)
+        took = time.process_time() - started
+        if validate(found):
+            raise AssertionError(f"{name} on {key}: {validate(found)[0]}")
+        row[name] = (found.makespan, took)
+    return row
+
+
+SMALLEST_OF_ALL = scenario("workflows", tasks=8, noise=0.2).problem("test", 0)

@@ -2,7 +2,7 @@
 
 ``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once; ``streams``: mean and 99th percentile of job
 times; ``many``: exact run times on many devices, against the best of four planners; ``noise``: noisy run times; ``optimum``: small
-workflows, against the proven optimum. All are dispatched, and paired: every scheduler meets the same workflows and run
+workflows, against the proven optimum; ``large``: workflows of thousands of tasks, with and without a shortlist. All are dispatched, and paired: every scheduler meets the same workflows and run
 times. Learned ones are those that ship, and ``--more``.
 """
 
@@ -30,7 +30,8 @@ TABLES = {
     "streams": (tables.streams, 20),
     "many": (tables.many, 40),
     "noise": (tables.noise, 120),
-    "optimum": (tables.optimum, 28),
+    "optimum": (tables.optimum, 21),
+    "large": (tables.large, 14),
 }
 """Other parts: what prints them, and seeds per cell."""
 QUICK = 3
@@ -49,9 +50,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--noise", type=float, default=0.2, help="of run times in size and batch, default 0.2"
     )
-    parser.add_argument("--ccr", type=float, nargs="+", default=[0.1, 1.0, 5.0], help="of optimum")
+    parser.add_argument("--ccr", type=float, nargs="+", default=[0.1, 1.0, 5.0], help="of optimum and large")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 3000, 10000], help="tasks of large")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of CP-SAT for each of optimum")
-    parser.add_argument("--more", action="append", default=[], help="further schedulers of streams and noise")
+    parser.add_argument("--more", action="append", default=[], help="further schedulers of streams, noise and large")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--figures", help="folder for the pictures; none are drawn unless given")
     parser.add_argument("--out", help="folder for the rows; goes on with what is there")

@@ -20,7 +20,6 @@ from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.result import Result as Result
 from weft.result import duration as duration
 from weft.result import quality as quality
-from weft.roster import BLOCKS as BLOCKS
 from weft.roster import DISPATCHERS as DISPATCHERS
 from weft.roster import PLAN as PLAN
 from weft.roster import PLANNERS as PLANNERS
@@ -28,6 +27,7 @@ from weft.roster import POLICIES as POLICIES
 from weft.roster import PROFILE as PROFILE
 from weft.roster import ROLES as ROLES
 from weft.roster import SEARCH as SEARCH
+from weft.roster import SHORTLIST as SHORTLIST
 from weft.roster import VARIANTS as VARIANTS
 from weft.roster import WAIT as WAIT
 from weft.roster import Entry as Entry
@@ -154,9 +154,9 @@ def _task_scheduler(name: str | Any) -> Any:
     if name.startswith(PLAN):
         inner = planner(name.removeprefix(PLAN))
         return _resolved("weft.schedulers.dispatchers.replanning:PlanDispatcher")(name, inner)
-    if name.endswith(BLOCKS):
-        below = _task_scheduler(name.removesuffix(BLOCKS))
-        return below.in_blocks(name) if hasattr(below, "in_blocks") else None
+    if name.endswith(SHORTLIST):
+        below = _task_scheduler(name.removesuffix(SHORTLIST))
+        return below.shortlisted(name) if hasattr(below, "shortlisted") else None
     base = name.removesuffix(PROFILE)
     if base in DISPATCHERS and TASKS in kinds_of(name):
         found = _resolved(DISPATCHERS[base].tasks)
@@ -178,11 +178,11 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
     """Where the scheduler of this name that weft brings acts; nothing for other names."""
     if name.startswith(PLAN):
         return (TASKS,)
-    rule = DISPATCHERS.get(name.removesuffix(WAIT).removesuffix(BLOCKS).removesuffix(PROFILE))
+    rule = DISPATCHERS.get(name.removesuffix(WAIT).removesuffix(SHORTLIST).removesuffix(PROFILE))
     acts_on = [*rule.acts_on] if rule is not None else []
     if name.endswith(WAIT):
         acts_on = [one for one in acts_on if one == QUEUES.name]
-    if name.endswith((PROFILE, BLOCKS)):
+    if name.endswith((PROFILE, SHORTLIST)):
         acts_on = [TASKS.name] if rule is not None and rule.may_profile else []
     if name in PLANNERS:
         acts_on.append(PROBLEMS.name)

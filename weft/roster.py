@@ -115,8 +115,8 @@ WAIT = "+wait"
 """Suffix of a dispatcher of queues that waits where it would idle."""
 PROFILE = "+profile"
 """Suffix of a rule on single tasks that learns run times from those it observes."""
-BLOCKS = "+blocks"
-"""Suffix of a rule with weights that acts below a level which picks blocks of large workflows."""
+SHORTLIST = "+shortlist"
+"""Suffix of a rule with weights that chooses from a shortlist of urgent tasks."""
 PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
 SEARCH = "+search"
@@ -124,7 +124,7 @@ SEARCH = "+search"
 VARIANTS = {
     f"NAME{WAIT}": f"a dispatcher that acts on {QUEUES} and waits for the next event where NAME idles",
     f"NAME{PROFILE}": f"a rule or policy that acts on {TASKS} and corrects stated run times, per kind and class, by those observed",
-    f"NAME{BLOCKS}": f"weights that act on {TASKS} of the first blocks only, for workflows of thousands of tasks",
+    f"NAME{SHORTLIST}": f"weights that choose from a shortlist of {TASKS}, the most urgent ones; for thousands of tasks at a time",
     f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
 }
 """How further dispatchers are named, and what they do."""

@@ -222,13 +222,13 @@ def test_session_gives_back_what_a_job_booked_that_is_given_up():
     first = session.decide(0.0)
     assert [start.job for start in first.starts] == ["first"]
     session.started("first", "t0", "gpu-0", 0.0)
-    for attempt in range(20):
+    for _ in range(20):
         session.failed("first", "t0", "gpu-0", 1.0)
         decision = session.decide(1.0)
         if any(end.job == "first" for end in decision.ended):
             break
         session.started("first", "t0", "gpu-0", 1.0)
-    assert [start.job for start in decision.starts] == ["second"], attempt
+    assert [start.job for start in decision.starts] == ["second"]
 
 
 def test_environment_lists_only_what_bookings_allow():

@@ -19,7 +19,6 @@ from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.own import as_dispatcher
-from weft.sim.tasks.blocks import by_block
 from weft.sim.tasks.forecast import NUM_COLUMNS, forecast_problems
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
 from weft.sim.tasks.prices import price_problems
@@ -36,10 +35,10 @@ from weft.sim.tasks.rules import (
 )
 from weft.sim.tasks.state import LOOK as LOOK
 from weft.sim.tasks.state import TaskState
-from weft.sim.tasks.weights import PRICED, SRW, about, about_all
+from weft.sim.tasks.weights import PRICED, SRW, TINY, about, about_all
 
-WINDOW = 8
-"""Ready tasks per slot that the level above blocks hands to the rule below."""
+SHORTLIST = 8
+"""Ready tasks per slot among which a rule below another level chooses."""
 
 
 class TaskDispatcher(Protocol):
@@ -108,6 +107,17 @@ def by_rank(problem: Problem, seed: int, first_job: int = 0) -> Floats:
     return -rank_of(problem)
 
 
+def by_urgency(problem: Problem, seed: int, first_job: int = 0) -> Floats:
+    """As ``priced`` orders tasks when their job arrives: short jobs, and within a job long paths to the end first."""
+    rank, best, start = rank_of(problem), problem.best_run_times, problem.offsets
+    key = np.zeros(problem.num_tasks)
+    for j in range(len(problem.jobs)):
+        own = slice(int(start[j]), int(start[j + 1]))
+        longest, work = float(rank[own].max(initial=0.0)), float(best[own].sum())
+        key[own] = np.log(max(work, TINY)) - rank[own] / max(longest, TINY)
+    return key
+
+
 class Place(NamedTuple):
     """Where the jobs of a further problem begin."""
 
@@ -166,11 +176,11 @@ class RuleDispatcher:
         runs = enumerate(zip(problems, realisations, strict=True))
         return [schedule_of(problem, realisation, w, s, b) for b, (problem, realisation) in runs]
 
-    def in_blocks(self, name: str) -> RuleDispatcher:
-        """The same rule with a level above it, which picks the blocks of a workflow whose tasks it sees."""
+    def shortlisted(self, name: str) -> RuleDispatcher:
+        """The same rule below another level, which hands it the most urgent of the ready tasks."""
         if not self.weights:
-            raise UnsupportedError(f"{self.name}: it has no weights that could choose among tasks of a block")
-        return replace(self, name=name, key=by_block, window=WINDOW)
+            raise UnsupportedError(f"{name}: {self.name} has no weights that could choose from a shortlist")
+        return replace(self, name=name, key=by_urgency, window=SHORTLIST)
 
     @property
     def is_priced(self) -> bool:
