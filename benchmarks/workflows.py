@@ -1,7 +1,9 @@
-"""Workflows one at a time and in batches: makespan, speedup and schedule length ratio, drawn and in tables.
+"""Workflows one at a time, in batches and in streams: the tables and pictures of docs/results/workflows.md.
 
-``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once. All are dispatched, and paired: every scheduler
-meets the same workflows and run times. Learned ones are those that ship.
+``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once; ``streams``: mean and 99th percentile of job
+times; ``many``: exact run times on many devices, against the best of four planners; ``noise``: noisy run times; ``optimum``: small
+workflows, against the proven optimum; ``large``: workflows of thousands of tasks, with and without a shortlist. All are dispatched, and paired: every scheduler meets the same workflows and run
+times. Learned ones are those that ship, and ``--more``.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from benchmarks import _workflow_tables as tables
 
 SCHEDULERS = (
     "es", "plan:oneshot", "priced", "heft-job", "plan:peft", "plan:lookahead", "plan:deft", "plan:tdca", "fifo-deft",
@@ -23,6 +26,15 @@ PARTS: dict[str, tuple[str, tuple[int, ...], dict[str, object]]] = {
     "size": ("tasks", (20, 50, 80, 110, 150), {"jobs": 1}),
     "batch": ("jobs", (1, 2, 5, 10, 20), {"tasks": 60}),
 }
+TABLES = {
+    "streams": (tables.streams, 20),
+    "many": (tables.many, 40),
+    "noise": (tables.noise, 120),
+    "optimum": (tables.optimum, 21),
+    "large": (tables.large, 14),
+}
+"""Other parts: what prints them, and seeds per cell."""
+QUICK = 3
 METRICS = {"makespan": "makespan (s)", "speedup": "speedup", "slr": "schedule length ratio"}
 BASE = "heft-job"
 
@@ -30,13 +42,30 @@ BASE = "heft-job"
 def main(arguments: list[str]) -> int:
     """Play, print tables and draw."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks workflows", description=__doc__)
-    parser.add_argument("--part", action="append", choices=tuple(PARTS), help="both unless given")
-    parser.add_argument("--seeds", type=int, default=14, help="workflows or batches per point, default 14")
-    parser.add_argument("--noise", type=float, default=0.2, help="of run times, default 0.2")
+    parser.add_argument(
+        "--part", action="append", choices=(*PARTS, *TABLES), help="size and batch unless given"
+    )
+    parser.add_argument("--seeds", type=int, help="per point, default 14, or as in the results")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} seeds")
+    parser.add_argument(
+        "--noise", type=float, default=0.2, help="of run times in size and batch, default 0.2"
+    )
+    parser.add_argument("--ccr", type=float, nargs="+", default=[0.1, 1.0, 5.0], help="of optimum and large")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 3000, 10000], help="tasks of large")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds of CP-SAT for each of optimum")
+    parser.add_argument("--more", action="append", default=[], help="further schedulers of streams, noise and large")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--figures", help="folder for the pictures; none are drawn unless given")
     parser.add_argument("--out", help="folder for the rows; goes on with what is there")
     options = parser.parse_args(arguments)
+    asked = QUICK if options.quick else options.seeds
     for part in options.part or PARTS:
+        if part in TABLES:
+            show, usual = TABLES[part]
+            options.seeds = asked or usual
+            show(options)
+            continue
+        options.seeds = asked or 14
         setting, values, fixed = PARTS[part]
         settings = {"load": 1.0, "arrivals": "once", "sizes": "equal", "noise": options.noise, **fixed}
         out = Path(options.out, part) if options.out else None
@@ -46,6 +75,7 @@ def main(arguments: list[str]) -> int:
             settings={**settings, setting: list(values)},
             seeds=options.seeds,
             out=out,
+            workers=options.workers,
         )
         rows = found.to_dict()["rows"]
         _table(rows, setting, values)

@@ -30,6 +30,7 @@ from weft.roster import PROFILE as PROFILE
 from weft.roster import PUT_LAST as PUT_LAST
 from weft.roster import ROLES as ROLES
 from weft.roster import SEARCH as SEARCH
+from weft.roster import SHORTLIST as SHORTLIST
 from weft.roster import VARIANTS as VARIANTS
 from weft.roster import WAIT as WAIT
 from weft.roster import Entry as Entry
@@ -156,6 +157,9 @@ def _task_scheduler(name: str | Any) -> Any:
     if name.startswith(PLAN):
         inner = planner(name.removeprefix(PLAN))
         return _resolved("weft.schedulers.dispatchers.replanning:PlanDispatcher")(name, inner)
+    if name.endswith(SHORTLIST):
+        below = _task_scheduler(name.removesuffix(SHORTLIST))
+        return below.shortlisted(name) if hasattr(below, "shortlisted") else None
     plain, last = _without_last(name)
     base = plain.removesuffix(PROFILE)
     if base in DISPATCHERS and TASKS in kinds_of(name):
@@ -198,11 +202,11 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
     if last:
         given = DISPATCHERS.get(plain)
         return (TASKS,) if given is not None and given.may_put_last else ()
-    rule = DISPATCHERS.get(name.removesuffix(WAIT).removesuffix(PROFILE))
+    rule = DISPATCHERS.get(name.removesuffix(WAIT).removesuffix(SHORTLIST).removesuffix(PROFILE))
     acts_on = [*rule.acts_on] if rule is not None else []
     if name.endswith(WAIT):
         acts_on = [one for one in acts_on if one == QUEUES.name]
-    if name.endswith(PROFILE):
+    if name.endswith((PROFILE, SHORTLIST)):
         acts_on = [TASKS.name] if rule is not None and rule.may_profile else []
     if name in PLANNERS:
         acts_on.append(PROBLEMS.name)

@@ -153,6 +153,8 @@ WAIT = "+wait"
 """Suffix of a dispatcher of queues that waits where it would idle."""
 PROFILE = "+profile"
 """Suffix of a rule on single tasks that learns run times from those it observes."""
+SHORTLIST = "+shortlist"
+"""Suffix of a rule with weights that chooses from a shortlist of urgent tasks."""
 PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
 PUT_LAST = {"+late": "late", "+hopeless": "hopeless"}
@@ -164,6 +166,7 @@ VARIANTS = {
     f"NAME{PROFILE}": f"a rule or policy that acts on {TASKS} and corrects stated run times, per kind and class, by those observed",
     "NAME+late": "a rule for deadlines such as edf-pinned that puts what is late behind all others",
     "NAME+hopeless": "the same for what cannot be in time any more, even on the fastest devices",
+    f"NAME{SHORTLIST}": f"weights that choose from a shortlist of {TASKS}, the most urgent ones; for thousands of tasks at a time",
     f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
     "static-K": f"an allocator of {ELASTIC} tasks that gives K units of what makes a type faster; +lowest: no Bayes",
 }

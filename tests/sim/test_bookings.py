@@ -223,7 +223,7 @@ def test_session_gives_back_what_a_job_booked_that_is_given_up():
     assert [start.job for start in first.starts] == ["first"]
     session.started("first", "t0", "gpu-0", 0.0)
     for _ in range(20):
-        session.failed("first", "t0", "gpu-0", 1.0, reason="no luck")
+        session.failed("first", "t0", "gpu-0", 1.0)
         decision = session.decide(1.0)
         if any(end.job == "first" for end in decision.ended):
             break
@@ -236,7 +236,7 @@ def test_environment_lists_only_what_bookings_allow():
     env = TaskEnv(TaskSetup(problems, CandidateSight(tasks=4, pools=4)), 3)
     env.reset(seed=1)
     for _ in range(400):
-        env.step(np.array([int(np.flatnonzero(mask)[0]) for mask in env.mask]))
+        env.step(env.follow(env.known.base))
     assert np.isfinite(env.observation).all()
 
 

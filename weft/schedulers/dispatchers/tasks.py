@@ -7,7 +7,7 @@ schedule it returns is what happened. ``sim/tasks/rules.py`` says how orders and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -35,7 +35,10 @@ from weft.sim.tasks.rules import (
 )
 from weft.sim.tasks.state import LOOK as LOOK
 from weft.sim.tasks.state import TaskState
-from weft.sim.tasks.weights import PRICED, SRW, about, about_all
+from weft.sim.tasks.weights import PRICED, SRW, TINY, about, about_all
+
+SHORTLIST = 8
+"""Ready tasks per slot among which a rule below another level chooses."""
 
 
 class TaskDispatcher(Protocol):
@@ -104,6 +107,17 @@ def by_rank(problem: Problem, seed: int, first_job: int = 0) -> Floats:
     return -rank_of(problem)
 
 
+def by_urgency(problem: Problem, seed: int, first_job: int = 0) -> Floats:
+    """As ``priced`` orders tasks when their job arrives: short jobs, and within a job long paths to the end first."""
+    rank, best, start = rank_of(problem), problem.best_run_times, problem.offsets
+    key = np.zeros(problem.num_tasks)
+    for j in range(len(problem.jobs)):
+        own = slice(int(start[j]), int(start[j + 1]))
+        longest, work = float(rank[own].max(initial=0.0)), float(best[own].sum())
+        key[own] = np.log(max(work, TINY)) - rank[own] / max(longest, TINY)
+    return key
+
+
 class Place(NamedTuple):
     """Where the jobs of a further problem begin."""
 
@@ -127,6 +141,8 @@ class RuleDispatcher:
     look: int = LOOK
     profiles: bool = False
     """Whether run times that it observed correct those it expects, per kind and class."""
+    window: int = 0
+    """Ready tasks per slot, the first ones by the key, among which the weights choose; 0: among all."""
 
     def supports(self, problem: Problem) -> str | None:
         return refuse_tasks(problem)
@@ -160,6 +176,12 @@ class RuleDispatcher:
         runs = enumerate(zip(problems, realisations, strict=True))
         return [schedule_of(problem, realisation, w, s, b) for b, (problem, realisation) in runs]
 
+    def shortlisted(self, name: str) -> RuleDispatcher:
+        """The same rule below another level, which hands it the most urgent of the ready tasks."""
+        if not self.weights:
+            raise UnsupportedError(f"{name}: {self.name} has no weights that could choose from a shortlist")
+        return replace(self, name=name, key=by_urgency, window=SHORTLIST)
+
     @property
     def is_priced(self) -> bool:
         """Whether it counts work, at the prices that hold when a job arrives."""
@@ -176,7 +198,7 @@ class RuleDispatcher:
         forecast = np.ones((len(s.job_left), NUM_COLUMNS))
         return TaskRule(
             BY_WEIGHTS, self.device, self.look, np.array(self.weights), about_all(problems), price, forecast,
-            tally,
+            tally, self.window,
         )  # fmt: skip
 
     def grown(self, rule: TaskRule, problem: Problem, s: TaskState, seed: int, first: Place) -> TaskRule:

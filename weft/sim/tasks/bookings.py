@@ -61,6 +61,7 @@ def end_booking(w: Tasks, s: TaskState, b: int, j: int) -> None:
         is_last = s.booked[p, 0] - held(w, j, p, np.int64(0)) < 1.0
         for r in range(w.capacity.shape[1]):
             s.free[p, r] += spare_share(w, s, b, j, p, r)
+        for r in range(w.capacity.shape[1]):
             s.booked[p, r] = 0.0 if is_last else s.booked[p, r] - held(w, j, p, r)
         s.granted[j, p - w.device_ptr[b]] = False
         if s.running[p] < 0:

@@ -96,7 +96,7 @@ def rule_of(problems: Sequence[Problem], weights: Sequence[float] = PRICED) -> T
     width = max(problem.cluster.num_classes for problem in problems)
     price, tally = np.ones((num_jobs, width)), np.zeros((num_jobs, 2))
     return TaskRule(
-        BY_WEIGHTS, LATE, 0, np.array(weights), about_all(problems), price, np.zeros((0, 0)), tally
+        BY_WEIGHTS, LATE, 0, np.array(weights), about_all(problems), price, np.zeros((0, 0)), tally, 0
     )
 
 

@@ -53,12 +53,13 @@ class TaskRule(NamedTuple):
         Floats  # (num_jobs, 3) of the load, from the so-many-th arrival on, see ``forecast.py``, or (0, 0)
     )
     tally: Floats  # (num_jobs, 2) buffer, zero between decisions: ready tasks of a job, and the longest rank of them
+    window: int  # ready tasks per slot, first by key, that are looked at; 0: all
 
 
 def keyed_rule(device: int, look: int = 0) -> TaskRule:
     """A rule that goes by the keys of tasks alone."""
     nothing = np.zeros((0, 0))
-    return TaskRule(BY_KEY, device, look, np.zeros(NUM_WEIGHTS), nothing, nothing, nothing, nothing)
+    return TaskRule(BY_KEY, device, look, np.zeros(NUM_WEIGHTS), nothing, nothing, nothing, nothing, 0)
 
 
 @kernel
@@ -84,12 +85,18 @@ def _forecast(rule: TaskRule, w: Tasks, s: TaskState, b: int) -> float:
 
 
 @lean_inlined
-def _fold(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> None:
-    """The weights at this decision, backlog and forecast counted in."""
+def _slots(w: Tasks, b: int) -> float:
+    """Slots of all devices."""
     slots = 0.0
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
         slots += w.capacity[p, 0]
-    backlog = np.log((s.num_ready[b] + 1.0) / (slots + 1.0))
+    return slots
+
+
+@lean_inlined
+def _fold(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> None:
+    """The weights at this decision, backlog and forecast counted in."""
+    backlog = np.log((s.num_ready[b] + 1.0) / (_slots(w, b) + 1.0))
     load = _forecast(rule, w, s, b)
     for at, plain, crowded, offered in FOLD:
         fold[at] = rule.weights[plain]
@@ -100,11 +107,10 @@ def _fold(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> None:
 
 
 @lean_inlined
-def _tally(rule: TaskRule, w: Tasks, s: TaskState, b: int) -> None:
+def _tally(rule: TaskRule, w: Tasks, tasks: Ints) -> None:
     """Count the ready tasks of every job, and keep the longest rank of them."""
-    first = w.task_ptr[b]
-    for k in range(s.num_ready[b]):
-        i = s.ready[first + k]
+    for k in range(len(tasks)):
+        i = tasks[k]
         j = w.job[i]
         rank = rule.about[i, AT_RANK]
         rule.tally[j, 1] = rank if rule.tally[j, 0] == 0.0 else max(rule.tally[j, 1], rank)
@@ -112,10 +118,27 @@ def _tally(rule: TaskRule, w: Tasks, s: TaskState, b: int) -> None:
 
 
 @lean_inlined
-def _untally(rule: TaskRule, w: Tasks, s: TaskState, b: int) -> None:
-    first = w.task_ptr[b]
-    for k in range(s.num_ready[b]):
-        rule.tally[w.job[s.ready[first + k]], 0] = 0.0
+def _untally(rule: TaskRule, w: Tasks, tasks: Ints) -> None:
+    for k in range(len(tasks)):
+        rule.tally[w.job[tasks[k]], 0] = 0.0
+
+
+@inlined
+def _first_by_key(w: Tasks, s: TaskState, b: int, count: int) -> Ints:
+    """So many ready tasks with the smallest keys, in order: the heap of ready tasks is walked from its top."""
+    base, found = w.task_ptr[b], np.empty(count, np.int64)
+    keys, places = (
+        np.empty(count + 2),
+        np.empty(count + 2, np.int64),
+    )  # of each found two come for one that goes
+    size = push_event(keys, places, np.int64(0), s.key[s.ready[base]], np.int64(0))
+    for k in range(count):
+        at = places[0]
+        found[k] = s.ready[base + at]
+        size = pop_event(keys, places, size)
+        for child in range(2 * at + 1, min(2 * at + 3, s.num_ready[b])):
+            size = push_event(keys, places, size, s.key[s.ready[base + child]], child)
+    return found
 
 
 @lean_inlined
@@ -161,18 +184,21 @@ def _score(rule: TaskRule, w: Tasks, s: TaskState, b: int, i: int, fold: Floats)
 
 @inlined
 def ordered(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> tuple[int, Floats, Ints]:
-    """The ready tasks as a heap by (score, task); fills ``fold``."""
-    first = w.task_ptr[b]
-    times, items = np.empty(s.num_ready[b]), np.empty(s.num_ready[b], np.int64)
+    """The ready tasks as a heap by (score, task), or those in the rule's window; fills ``fold``."""
+    first, count = w.task_ptr[b], s.num_ready[b]
+    tasks = s.ready[first : first + count]
+    if rule.window > 0 and rule.window * _slots(w, b) < count:
+        count = np.int64(rule.window * _slots(w, b))
+        tasks = _first_by_key(w, s, b, count)
+    times, items = np.empty(count), np.empty(count, np.int64)
     size = np.int64(0)
     if rule.order == BY_WEIGHTS:
         _fold(rule, w, s, b, fold)
     counts = rule.order == BY_WEIGHTS and (fold[PATH] != 0.0 or fold[READY_TASKS] != 0.0)
     if counts:
-        _tally(rule, w, s, b)
-    for k in range(s.num_ready[b]):
-        i = s.ready[first + k]
-        size = push_event(times, items, size, _score(rule, w, s, b, i, fold), i)
+        _tally(rule, w, tasks)
+    for k in range(count):
+        size = push_event(times, items, size, _score(rule, w, s, b, tasks[k], fold), tasks[k])
     if counts:
-        _untally(rule, w, s, b)
+        _untally(rule, w, tasks)
     return size, times, items

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,10 @@ from weft.sim.jit import kernel, lean_inlined, lean_kernel
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.ordering import LATE, TaskRule, ordered
 from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, expected_run, fits, may_run
-from weft.sim.tasks.weights import ENERGY, GAP, LATER, NUM_ABOUT, NUM_FOLDED, PRICE, THERE, WAIT
+from weft.sim.tasks.weights import ENERGY, GAP, LATER, NUM_ABOUT, NUM_FOLDED, OVERRUN, PRICE, THERE, WAIT
+
+HALF_ROOT = math.sqrt(0.5)
+TINY = 1e-290
 
 
 @lean_inlined
@@ -38,6 +42,20 @@ def _least_cost(rule: TaskRule, w: Tasks, s: TaskState, b: int, i: int, arrival:
             c = w.device_class[p]
             least = min(least, rule.price[arrival, c] * expected_run(w, s, i, c))
     return least
+
+
+@lean_inlined
+def _late_end(w: Tasks, s: TaskState, b: int, row: int) -> float:
+    """When a row should end that has run until now: the mean of a log-normal run time of the stated noise beyond that."""
+    ran, mean = s.now[b] - s.row_start[row], s.row_expected[row] - s.row_start[row]
+    spread = math.sqrt(2.0 * w.log_noise[b])
+    if spread == 0.0 or ran <= 0.0 or mean <= 0.0:
+        return s.row_expected[row]
+    z = (math.log(ran / mean) + w.log_noise[b]) / spread
+    left = math.erfc(z * HALF_ROOT)  # twice the probability of a longer run
+    if left < TINY:
+        return s.now[b] + ran * spread / z  # as far out as numbers reach, the tail falls like this
+    return s.row_start[row] + mean * math.erfc((z - spread) * HALF_ROOT) / left
 
 
 class VirtualQueues(NamedTuple):
@@ -155,6 +173,10 @@ def _walk_virtual(
         v.upto[q], v.gaps[q, 0], v.gaps[q, 1], v.kept[q] = now, now, now, 0.0
         if size > 0 and w.is_unary[first + q]:  # then the same for all tasks
             v.upto[q] = expected_room(w, s, b, items[0], first + q)
+            row = s.running[first + q]
+            if fold[OVERRUN] != 0.0 and row >= 0:
+                late = max(now, _late_end(w, s, b, row)) - max(now, s.row_expected[row])
+                v.upto[q] = max(now, v.upto[q] + fold[OVERRUN] * late)
         left += rule.look * w.capacity[first + q, 0]
     while size > 0 and left > 0 and s.num_free[b] > 0:
         left -= 1

@@ -4,7 +4,7 @@ A rule of the task view orders ready tasks by a weighted sum of features, smalle
 device with the least finish plus a weighted sum of costs. ``srw`` and ``priced`` are two vectors of these weights,
 ``es`` is a third that was tuned. Weights "x backlog" count as often as ready tasks crowd the slots: by the logarithm
 of ready tasks over slots. Weights "x forecast" count by the logarithm of the load that arrivals let expect
-(``forecast.py``). These, and that of energy, are 0 in all three.
+(``forecast.py``). These, and those of energy and overruns, are 0 in all three.
 
 Everything is expected and known: logarithms of times differ by a constant under another unit, which moves no order.
 """
@@ -52,25 +52,30 @@ NAMES = (
     "idle gap x forecast",
     "later x forecast",
     "energy",
+    "overrun",
 )
-"""Sixteen order tasks, eight are added to the finish on a device, then five of either kind, and a last one of devices."""
+"""Sixteen order tasks, eight are added to the finish on a device, then five of either kind, and two of devices.
+
+"Overrun" moves the expected end of what runs on a device of one slot from that expected at its start (0) to that
+expected of a task that has run so long and has not ended (1), by the stated noise.
+"""
 NUM_WEIGHTS = len(NAMES)
 FORECAST = NAMES[24:29]
 ADDED = NAMES[24:]
-"""The weights that came with the second version."""
-VERSION = "task-weights/2"
-READABLE = {"task-weights/1": NAMES[:24], VERSION: NAMES}
+"""The weights that came after the first version."""
+VERSION = "task-weights/3"
+READABLE = {"task-weights/1": NAMES[:24], "task-weights/2": NAMES[:30], VERSION: NAMES}
 """Version of what a policy was trained on -> its weights; those that it lacks are 0."""
 
 # Weights at one decision, backlog and forecast counted in: see ``fold``.
 LEFT, RATIO, RANK, PATH, READY_TASKS, UNLOCKED, DATA, RUN, OPEN, AGE, CHOOSY = range(11)
-PRICE, GAP, THERE, WAIT, LATER, ENERGY = range(11, 17)
-NUM_FOLDED = 17
+PRICE, GAP, THERE, WAIT, LATER, ENERGY, OVERRUN = range(11, 18)
+NUM_FOLDED = 18
 FOLD = (
     (LEFT, 0, 1, 24), (RATIO, 2, 3, 25), (RANK, 4, 5, -1), (PATH, 6, 7, -1), (READY_TASKS, 8, -1, -1),
     (UNLOCKED, 9, -1, -1), (DATA, 10, -1, -1), (RUN, 11, 12, -1), (OPEN, 13, -1, -1), (AGE, 14, -1, -1),
     (CHOOSY, 15, -1, -1), (PRICE, 16, 17, 26), (GAP, 18, 19, 27), (THERE, 20, -1, -1), (WAIT, 21, -1, -1),
-    (LATER, 22, 23, 28), (ENERGY, 29, -1, -1),
+    (LATER, 22, 23, 28), (ENERGY, 29, -1, -1), (OVERRUN, 30, -1, -1),
 )  # fmt: skip
 """Of every folded weight: its place, that of the weight, and of those that count with backlog and forecast, -1: none."""
 CLIP = 2.0
