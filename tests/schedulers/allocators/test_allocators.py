@@ -231,7 +231,7 @@ def test_names_of_allocators():
         catalog.find("optimus", TASKS)
     with pytest.raises(InputError, match="no allocator 'optimsu'; did you mean 'optimus'"):
         find("optimsu")
-    with pytest.raises(InputError, match="heft is a planner"):
+    with pytest.raises(InputError, match="heft acts on whole problems"):
         find("heft")
 
 
