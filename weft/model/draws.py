@@ -36,6 +36,16 @@ WANDER = 10
 """How that changes from job to job: (kind, class, job, number)."""
 MEMORY = 11
 """What tasks of drawn workflows need of the memory of a device: (job, task, number)."""
+ARRIVING = 12
+"""How many elastic tasks arrive at a world step: (step)."""
+TASK_TYPE = 13
+"""Types of elastic tasks: (task)."""
+LINK = 14
+"""Clusters an elastic task is connected to: (task, cluster; after the last one, how many)."""
+PROGRESS = 15
+"""Noise on the progress of an elastic task: (task, number of the step it runs)."""
+ALLOCATION = 16
+"""Choices of random allocators: (step, round, cluster, what)."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:
