@@ -28,6 +28,10 @@ RELATIONS = ("waiting_cluster", "running_cluster", "cluster_waiting", "cluster_s
 """Relations over which attention is spread; a running task and a shortcut have one neighbour, or one each."""
 MLP_LAYERS = 4
 
+SIZES = ("cluster", "waiting", "running", "hidden", "heads", "layers", "transformer")
+WORDS = ("grid", "encoder", "pointer", "units", "critic", "masks", "net")
+"""Fields of a card that are numbers, and those that are words."""
+
 Shapes = dict[str, tuple[int, ...]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -69,16 +69,19 @@ class HanPolicy:
         self._weights = known = check_weights(weights, architecture)
         self._turned = {name: np.ascontiguousarray(a.T) for name, a in known.items() if a.ndim == 2}
 
-    def decide(self, sight: Sight, mode: str, rng: np.random.Generator) -> Choice:
-        """A task and its units for every agent, drawn or the likeliest as the mode says; void where nothing fits."""
+    def decide(self, sight: Sight, mode: str, rngs: Sequence[np.random.Generator]) -> Choice:
+        """A task and its units for every agent, drawn or the likeliest as the mode says; void where nothing fits.
+
+        Every environment draws from a generator of its own.
+        """
         if mode not in MODES:
             raise InputError(f"expected one of {', '.join(MODES)}, got {mode!r:.60}", field="mode")
         known = self.encode(sight)
         log_probs = self.pointer(sight, known)
-        scores = log_probs if mode == "greedy" else log_probs + gumbel(rng, log_probs.shape)
+        scores = log_probs if mode == "greedy" else log_probs + _noise(rngs, log_probs)
         slot = scores.argmax(-1)
         laws = self.laws(sight, known, slot)
-        units = self._drawn(laws, rng) if mode == "sampled" else self._likeliest(laws)
+        units = self._drawn(laws, rngs) if mode == "sampled" else self._likeliest(laws)
         chance = np.exp(np.take_along_axis(log_probs, slot[..., None], 2)[..., 0].astype(np.float64))
         row = np.maximum(np.take_along_axis(sight.slot, slot[..., None], 2), 0)
         least, top = (np.take_along_axis(one, row, 1) for one in (sight.least, sight.top))
@@ -131,9 +134,7 @@ class HanPolicy:
             x = self._layer(layer, x, member, exists)
         return x["cluster"], x["waiting"], x["shortcut"][:, 0]
 
-    def _layer(
-        self, layer: int, x: dict[str, Floats32], member: Bools, exists: Bools
-    ) -> dict[str, Floats32]:
+    def _layer(self, layer: int, x: dict[str, Floats32], member: Bools, exists: Bools) -> dict[str, Floats32]:
         p = {node: self._linear(f"l{layer}_{node}", value) for node, value in x.items()}
         count, size = p["running"].shape[2:]
         taken = self._relation(
@@ -271,9 +272,10 @@ class HanPolicy:
         best = [level.argmax(-1) for level in laws.levels]
         return self._units(best) * (laws.placed > laws.void)[..., None]
 
-    def _drawn(self, laws: Laws, rng: np.random.Generator) -> Ints:
-        is_placed = rng.random(laws.void.shape) < np.exp(laws.placed)
-        best = [(level + gumbel(rng, level.shape)).argmax(-1) for level in laws.levels]
+    def _drawn(self, laws: Laws, rngs: Sequence[np.random.Generator]) -> Ints:
+        drawn = np.stack([rng.random(laws.void.shape[1:]) for rng in rngs])
+        is_placed = drawn < np.exp(laws.placed)
+        best = [(level + _noise(rngs, level)).argmax(-1) for level in laws.levels]
         return self._units(best) * is_placed[..., None]
 
     def _units(self, best: list[Ints]) -> Ints:
@@ -282,12 +284,19 @@ class HanPolicy:
         return np.stack(best, -1)
 
     def _linear(self, name: str, x: Floats32) -> Floats32:
-        return product(np.ascontiguousarray(x), self._turned[f"{name}_weight"]) + self._weights[f"{name}_bias"]
+        return (
+            product(np.ascontiguousarray(x), self._turned[f"{name}_weight"]) + self._weights[f"{name}_bias"]
+        )
 
     def _norm(self, name: str, x: Floats32) -> Floats32:
         centred = x - x.mean(-1, keepdims=True)
         deviation = np.sqrt(np.square(centred).mean(-1, keepdims=True) + _EPSILON)
         return centred / deviation * self._weights[f"{name}_scale"] + self._weights[f"{name}_shift"]
+
+
+def _noise(rngs: Sequence[np.random.Generator], like: Floats32) -> Floats32:
+    """Noise that makes the greatest sum a draw, for every environment from its own generator."""
+    return np.stack([gumbel(rng, like.shape[1:]) for rng in rngs])
 
 
 def _softmax(scores: Floats32, axis: int) -> Floats32:

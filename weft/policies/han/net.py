@@ -134,20 +134,24 @@ class HanNet(Net):
             x = self._layer(layer, x, member, exists)
         return x["cluster"], x["waiting"], x["shortcut"][:, 0]
 
-    def _layer(
-        self, layer: int, x: dict[str, Tensor], member: Tensor, exists: Tensor
-    ) -> dict[str, Tensor]:
+    def _layer(self, layer: int, x: dict[str, Tensor], member: Tensor, exists: Tensor) -> dict[str, Tensor]:
         """One round of messages: every relation attends, then every node weighs its relations and itself."""
         p = {node: self._linear(f"l{layer}_{node}", value) for node, value in x.items()}
         count, size = p["running"].shape[2:]
         alone = p["cluster"].reshape(-1, 1, size)
         taken = self._relation(
-            f"l{layer}_running_cluster", p["running"].reshape(-1, count, size), alone, exists.reshape(-1, 1, count)
+            f"l{layer}_running_cluster",
+            p["running"].reshape(-1, count, size),
+            alone,
+            exists.reshape(-1, 1, count),
         )
         all_of = torch.ones_like(member[:, :1, :1]).expand(-1, 1, member.shape[1])
         messages = {
             "cluster": [
-                (self._relation(f"l{layer}_waiting_cluster", p["waiting"], p["cluster"], member), member.any(2)),
+                (
+                    self._relation(f"l{layer}_waiting_cluster", p["waiting"], p["cluster"], member),
+                    member.any(2),
+                ),
                 (taken.view_as(p["cluster"]), exists.any(2)),
                 (p["shortcut"].expand_as(p["cluster"]), None),
             ],

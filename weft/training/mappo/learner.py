@@ -16,52 +16,19 @@ import torch
 from torch import Tensor
 
 from weft.errors import InputError
-from weft.model.graph import Bools, Floats, Ints
 from weft.policies.checkpoint import Card, Weights
-from weft.policies.han.architecture import HanArchitecture
+from weft.policies.han.architecture import MODES, HanArchitecture
 from weft.policies.han.net import HanNet, Seen
 from weft.policies.tensors import Array, below
 from weft.scenarios.splits import check_training_seed
+from weft.sim.elastic.environment import ElasticBatch, ElasticMove
+from weft.sim.elastic.observation import ElasticSight
 from weft.training.mappo.config import MappoConfig
-from weft.training.mappo.rollout import LOST, Decided, Orders, Rollout, Sight, decide, judged, orders
+from weft.training.mappo.rollout import LOST, Decided, Orders, Rollout, decide, judged, orders, tensors
 from weft.training.optimiser import FlatAdam, device_named, finite, one_thread
 from weft.training.run.metrics import Metric
 
 FIGURES = ("policy_loss", "value_loss", "kl", "clip_fraction", "pick_entropy", "unit_entropy")
-
-
-class Move(Protocol):
-    """What a step of B systems brought."""
-
-    reward: Floats  # (B, N)
-    reward_alive: Floats  # (B,)
-    outcome: Ints  # (B, N)
-    advanced: Bools  # (B,)
-    done: Bools  # (B,)
-
-
-class Elastic(Protocol):
-    """A batch of systems of edge clusters, as ``weft.sim.elastic`` steps them."""
-
-    @property
-    def num_envs(self) -> int:
-        """Systems."""
-
-    @property
-    def num_tasks(self) -> int:
-        """Tasks of an episode."""
-
-    def observe(self) -> Sight:
-        """What agents see now; buffers that the next call writes over."""
-
-    def act(self, slot: Ints, units: Ints, chance: Floats) -> Move:
-        """Carry out one decision per agent."""
-
-    def snapshot(self) -> dict[str, Array]:
-        """Everything that the future depends on."""
-
-    def restore(self, state: Mapping[str, Array]) -> None:
-        """Put back what :meth:`snapshot` returned."""
 
 
 class Judge(Protocol):
@@ -107,7 +74,7 @@ class Mappo:
 
     def __init__(
         self,
-        env: Elastic,
+        env: ElasticBatch,
         card: Card,
         config: MappoConfig,
         *,
@@ -131,10 +98,7 @@ class Mappo:
         self.net = net.to(self._device)
         self._adam = FlatAdam(self.net)
         self._random = torch.Generator(self._device).manual_seed(seed)
-        self._rollout = Rollout(
-            env.observe(), config.num_steps, len(card.architecture.most), self._device
-        )
-        self._alive = np.zeros(env.num_envs)  # (B,) tasks alive, summed over the episode so far
+        self._rollout = Rollout(env.observe(), config.num_steps, len(card.architecture.most), self._device)
         self._ended = np.zeros(2)  # (2,) episodes that ended in this update, and their completion times
         self._ranges = np.repeat([[np.inf], [-np.inf]], card.architecture.labels["ranges"], 1)  # (2, F)
         self._score, self._mode = np.nan, 0
@@ -198,15 +162,13 @@ class Mappo:
             rollout.values[t] = decided.values
             told = orders(sight, decided)
             self._note(t, told, env.act(told.slot, told.units, told.chance))
-        last = self._last_values(env.observe())
-        rollout.values[-1] = last
+        rollout.values[-1] = self._last_values(env.observe())
 
     @torch.no_grad()
-    def _last_values(self, sight: Sight) -> Tensor:
-        seen = Seen(*(torch.from_numpy(getattr(sight, name)).to(self._device) for name in Seen._fields))
-        return self.net.values(self.net.encode(seen))
+    def _last_values(self, sight: ElasticSight) -> Tensor:
+        return self.net.values(self.net.encode(tensors(sight, self._device)))
 
-    def _note(self, t: int, told: Orders, move: Move) -> None:
+    def _note(self, t: int, told: Orders, move: ElasticMove) -> None:
         """Keep what a step brought."""
         config, rollout = self.config, self._rollout
         alive = move.reward_alive[:, None] / move.reward.shape[1]
@@ -216,9 +178,7 @@ class Mappo:
         rollout.discount[t] = np.where(move.done, 0.0, passed)
         rollout.decay[t] = rollout.discount[t] * np.where(move.advanced, config.gae_lambda, 1.0)
         rollout.outcome[t] = move.outcome
-        self._alive -= move.reward_alive
-        self._ended += move.done.sum(), self._alive[move.done].sum() / self.env.num_tasks
-        self._alive[move.done] = 0.0
+        self._ended += move.done.sum(), move.mean_completion[move.done].sum()
 
     def _fixed_units(self, seen: Seen, decided: Decided) -> Tensor:
         """Units of the picked task by its type, or as many as are free (B, N, R)."""
@@ -318,9 +278,11 @@ class Mappo:
             row["rules_percent"] = 100.0 * (found[best] / min(judge.rules.values()) - 1.0)
         return row | {"validation": found[best], "mode": best}
 
-    def _widen(self, sight: Sight) -> None:
+    def _widen(self, sight: ElasticSight) -> None:
         """Keep the ranges of features up to date."""
-        parts = [np.asarray(x).reshape(-1, x.shape[-1]) for x in (sight.cluster, sight.waiting, sight.running)]
+        parts = [
+            np.asarray(x).reshape(-1, x.shape[-1]) for x in (sight.cluster, sight.waiting, sight.running)
+        ]
         low = np.concatenate([part.min(0) for part in parts])
         high = np.concatenate([part.max(0) for part in parts])
         np.minimum(self._ranges[0], low, out=self._ranges[0])
@@ -328,8 +290,6 @@ class Mappo:
 
     def policy(self) -> tuple[Weights, Card]:
         """The weights as they are now, and what they are."""
-        from weft.policies.han.architecture import MODES
-
         about = {"seed": self.seed, "samples": self.samples, "config": asdict(self.config)}
         if self.score is not None:
             about |= {"mode": MODES[self._mode], "validation": -self.score}
@@ -349,7 +309,6 @@ class Mappo:
             **{f"env.{name}": array for name, array in self.env.snapshot().items()},
             "random": self._random.get_state().numpy(),
             "update": np.array(self.update),
-            "alive": self._alive.copy(),
             "ranges": self._ranges.copy(),
             "score": np.array([self._score, self._mode]),
         }
@@ -361,6 +320,5 @@ class Mappo:
         self.env.restore(below("env.", state))
         self._random.set_state(torch.from_numpy(state["random"]))
         self.update = int(state["update"])
-        self._alive[:] = state["alive"].astype(np.float64)
         self._ranges[:] = state["ranges"].astype(np.float64)
         self._score, self._mode = float(state["score"][0]), int(state["score"][1])

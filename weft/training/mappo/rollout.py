@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,23 +10,10 @@ from torch import Tensor
 
 from weft.model.graph import Bools, Floats, Ints
 from weft.policies.han.net import HanNet, Seen, entropy, pick
-from weft.policies.tensors import Array
+from weft.sim.elastic.observation import ElasticSight
 
 VOID, PLACED, LOST, SKIPPED = range(4)
 """Outcomes of an agent's step."""
-
-
-class Sight(Protocol):
-    """What the agents of B systems see, as ``weft.sim.elastic`` lays it out."""
-
-    cluster: Array  # (B, N, C)
-    waiting: Array  # (B, M, W)
-    slot: Ints  # (B, N, P)
-    running: Array  # (B, N, K, F)
-    least: Ints  # (B, M, R)
-    most: Ints  # (B, N, R)
-    active: Bools  # (B, N)
-    top: Ints  # (B, M, R)
 
 
 class Decided(NamedTuple):
@@ -49,15 +36,13 @@ class Judged(NamedTuple):
     values: Tensor  # (B, N)
 
 
-def tensors(sight: Sight, device: torch.device) -> Seen:
+def tensors(sight: ElasticSight, device: torch.device) -> Seen:
     """What is seen, as tensors of their own."""
     return Seen(*(torch.from_numpy(np.array(getattr(sight, name))).to(device) for name in Seen._fields))
 
 
 @torch.no_grad()
-def decide(
-    net: HanNet, seen: Seen, picks: torch.Generator | None, units: torch.Generator | None
-) -> Decided:
+def decide(net: HanNet, seen: Seen, picks: torch.Generator | None, units: torch.Generator | None) -> Decided:
     """Draw tasks and units from these generators; without one take what is likeliest."""
     known = net.encode(seen)
     log_probs = net.pointer(seen, known)
@@ -86,7 +71,7 @@ class Orders(NamedTuple):
     misfits: Bools  # (B, N) units that do not fit; void
 
 
-def orders(sight: Sight, decided: Decided) -> Orders:
+def orders(sight: ElasticSight, decided: Decided) -> Orders:
     """What agents do: those without a task that fits do nothing, and neither do units that do not fit."""
     slot, units = decided.slot.cpu().numpy(), decided.units.cpu().numpy()
     row = np.maximum(np.take_along_axis(sight.slot, slot[..., None], 2), 0)  # (B, N, 1)
@@ -101,7 +86,7 @@ def orders(sight: Sight, decided: Decided) -> Orders:
 class Rollout:
     """Buffers for T steps of B systems with N agents, on the device that learns."""
 
-    def __init__(self, sight: Sight, num_steps: int, num_resources: int, device: torch.device) -> None:
+    def __init__(self, sight: ElasticSight, num_steps: int, num_resources: int, device: torch.device) -> None:
         self._device = device
         shape = (num_steps, *sight.slot.shape[:2])
         self.seen = Seen(
@@ -121,7 +106,7 @@ class Rollout:
         """How much of a later advantage counts."""
         self.outcome = np.zeros(shape, np.int64)
 
-    def put(self, t: int, sight: Sight) -> Seen:
+    def put(self, t: int, sight: ElasticSight) -> Seen:
         """Keep what is seen in step t."""
         for name, buffer in zip(Seen._fields, self.seen, strict=True):
             buffer[t].copy_(torch.from_numpy(getattr(sight, name)))

@@ -10,7 +10,7 @@ import torch
 from weft.model.graph import Floats
 from weft.policies.han.architecture import MODES
 from weft.policies.han.net import HanNet
-from weft.training.mappo.learner import Elastic
+from weft.sim.elastic.environment import ElasticBatch
 from weft.training.mappo.rollout import decide, orders, tensors
 
 MOST_STEPS = 6
@@ -30,7 +30,7 @@ class Episodes:
         Mean completion time of rules on the same episodes.
     """
 
-    def __init__(self, env: Elastic, rules: Mapping[str, float] | None = None) -> None:
+    def __init__(self, env: ElasticBatch, rules: Mapping[str, float] | None = None) -> None:
         self._env, self._start = env, env.snapshot()
         self.rules = dict(rules or {})
 
@@ -43,7 +43,7 @@ class Episodes:
         return play(net, self._env, mode)
 
 
-def play(net: HanNet, env: Elastic, mode: str, seed: int = DRAWS) -> Floats:
+def play(net: HanNet, env: ElasticBatch, mode: str, seed: int = DRAWS) -> Floats:
     """Mean completion time (B,) of the episode that every environment stands at the start of.
 
     Tasks alive, summed over the steps in which time passes, are completion times, summed over tasks.
@@ -52,7 +52,7 @@ def play(net: HanNet, env: Elastic, mode: str, seed: int = DRAWS) -> Floats:
     random = torch.Generator(device).manual_seed(seed)
     picks, units = (None if mode == "greedy" else random), (random if mode == "sampled" else None)
     alive, is_open = np.zeros(env.num_envs), np.ones(env.num_envs, bool)
-    for _ in range(MOST_STEPS * env.num_tasks):
+    for _ in range(MOST_STEPS * env.problem.num_tasks):
         sight = env.observe()
         told = orders(sight, decide(net, tensors(sight, device), picks, units))
         move = env.act(told.slot, told.units, told.chance)
@@ -60,4 +60,4 @@ def play(net: HanNet, env: Elastic, mode: str, seed: int = DRAWS) -> Floats:
         is_open &= ~move.done
         if not is_open.any():
             break
-    return np.asarray(alive / env.num_tasks)
+    return np.asarray(alive / env.problem.num_tasks)
