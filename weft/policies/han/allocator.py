@@ -48,6 +48,8 @@ class HanAllocator:
     policy: HanPolicy
     mode: str = "mixed"
     """``sampled``, ``greedy`` or ``mixed``: what did best in validation."""
+    conflicts: str = "softmax"
+    """How conflicts over a task were settled in training."""
 
     def supports(self, problem: ElasticProblem) -> str | None:
         """Why it cannot act on this problem; None: it can."""
@@ -82,7 +84,9 @@ def load_allocator(name: str) -> HanAllocator:
     """The policy of a weights file, of its card or of a run folder, if it places elastic tasks."""
     weights, card = load_policy(name)
     try:
-        return HanAllocator(name, HanPolicy(weights, checked_shape(card), card), _mode(card))
+        return HanAllocator(
+            name, HanPolicy(weights, checked_shape(card), card), _mode(card), _conflicts(card)
+        )
     except InputError as error:
         raise error.at(file=name) from None
 
@@ -104,3 +108,11 @@ def _mode(card: Card) -> str:
     if mode not in MODES:
         raise InputError(f"expected one of {', '.join(MODES)}, got {mode!r:.60}", field="training.mode")
     return str(mode)
+
+
+def _conflicts(card: Card) -> str:
+    """What the recipe set; unless it did, by Bayes with a softmax over room."""
+    recipe = card.training.get("recipe")
+    settings = recipe.get("settings") if isinstance(recipe, dict) else None
+    named = settings.get("conflicts") if isinstance(settings, dict) else None
+    return str(named) if named in ("lowest", "softmax", "count") else "softmax"

@@ -18,8 +18,8 @@ UNITS = ("factorised", "joint")
 FACTORISED, JOINT = UNITS
 CRITICS = ("agent", "central")
 AGENT, CENTRAL = CRITICS
-MASKS = ("box", "none")
-BOX, NO_MASK = MASKS
+MASKS = ("box", "penalty")
+BOX, PENALTY = MASKS
 MODES = ("sampled", "greedy", "mixed")
 """How a trained policy acts: it draws, it takes what is likeliest, or it draws tasks and takes the likeliest units."""
 
@@ -68,7 +68,7 @@ class HanArchitecture:
     critic: str = AGENT
     """A value per ``agent``, or a ``central`` one for all."""
     masks: str = BOX
-    """``box``: only units that fit can be chosen; ``none``: any, and what does not fit is void."""
+    """``box``: only units that fit can be chosen; ``penalty``: any, and what does not fit is void, at a cost."""
     net: str = "han"
 
     def __post_init__(self) -> None:

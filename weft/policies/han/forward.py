@@ -16,7 +16,7 @@ from weft.policies.han.architecture import (
     MLP,
     MLP_LAYERS,
     MODES,
-    NO_MASK,
+    PENALTY,
     POINTER,
     HanArchitecture,
 )
@@ -95,7 +95,7 @@ class HanPolicy:
         waiting, least = sight.waiting[:, :used], sight.least[:, :used]
         row, real = np.maximum(sight.slot, 0), sight.slot >= 0
         can = real.copy()
-        if self.architecture.masks != NO_MASK:
+        if self.architecture.masks != PENALTY:
             can &= (_rows(least, row) <= sight.most[:, :, None]).all(-1)
         if self.architecture.encoder == MLP:
             clusters, slots = self._perceptron(sight, row)
@@ -249,7 +249,7 @@ class HanPolicy:
         for r, size in enumerate(architecture.most):
             number = np.arange(size + 1)
             inside = (number >= least[..., r, None]) & (number <= most[..., r, None])
-            boxes.append(inside | (architecture.masks == NO_MASK))
+            boxes.append(inside | (architecture.masks == PENALTY))
         if architecture.units == JOINT:
             inside = boxes[0]
             for box in boxes[1:]:

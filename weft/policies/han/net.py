@@ -18,7 +18,7 @@ from weft.policies.han.architecture import (
     JOINT,
     MLP,
     MLP_LAYERS,
-    NO_MASK,
+    PENALTY,
     POINTER,
     HanArchitecture,
 )
@@ -104,7 +104,7 @@ class HanNet(Net):
 
     def _fits(self, seen: Seen, row: Tensor) -> Tensor:
         """Whether the least units of the task in a slot are free (B, N, P)."""
-        if self.architecture.masks == NO_MASK:
+        if self.architecture.masks == PENALTY:
             return torch.ones_like(row, dtype=torch.bool)
         return (_rows(seen.least, row) <= seen.most.unsqueeze(2)).all(-1)
 
@@ -314,7 +314,7 @@ def unit_law(architecture: HanArchitecture, scores: Tensor, least: Tensor, most:
     for r, size in enumerate(grid):
         number = torch.arange(size + 1, device=device)
         inside = (number >= least[..., r, None]) & (number <= most[..., r, None])
-        boxes.append(inside | (architecture.masks == NO_MASK))
+        boxes.append(inside | (architecture.masks == PENALTY))
     if architecture.units == JOINT:
         return _joint_law(grid, scores, boxes)
     parts = scores[..., 1:].split([size + 1 for size in grid], -1)

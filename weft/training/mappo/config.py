@@ -79,11 +79,11 @@ class MappoConfig:
     critic: str = checked("agent", one_of(*CRITICS))
     """A value per ``agent``, or a ``central`` one."""
     masks: str = checked("box", one_of(*MASKS))
-    """``box``: only units that fit can be chosen; ``none``: others cost a penalty."""
+    """``box``: only units that fit can be chosen; ``penalty``: others are void, at a cost."""
     imitation_updates: int = checked(0, whole(0))
     """Updates that learn fixed units per type of task before PPO begins."""
     imitation_units: tuple[tuple[int, ...], ...] = checked((), _TARGETS)
-    """Units of every resource per type that are imitated, or as many as are free."""
+    """Units of every resource per type that are imitated, or as many as are free; none: those of ``static-k``."""
     imitation_rate: float = checked(1e-3, POSITIVE)
     """Step size of Adam while imitating."""
 

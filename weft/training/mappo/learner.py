@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from weft.errors import InputError
+from weft.model.columns import Ints
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.han.architecture import MODES, HanArchitecture
 from weft.policies.han.net import HanNet, Seen
@@ -70,6 +71,8 @@ class Mappo:
         Weights of the same architecture to begin with.
     card
         Names and training data for the policy's card.
+    first
+        Units per type of task (types, resources) that the first updates imitate.
     """
 
     def __init__(
@@ -83,11 +86,14 @@ class Mappo:
         start: Mapping[str, Array] | None = None,
         judge: Judge | None = None,
         every: int = 5,
+        first: Ints | None = None,
     ) -> None:
         if not isinstance(card.architecture, HanArchitecture):
             raise TypeError(f"expected a net of edge clusters, got {type(card.architecture).__name__}")
         if env.num_envs != config.num_envs:
             raise InputError(f"expected {env.num_envs}, got {config.num_envs}", field="num_envs")
+        if config.imitation_updates and first is None:
+            raise InputError("expected units to imitate, got none", field="imitation_updates")
         self.env, self.config, self.seed = env, config, check_training_seed(seed)
         self._device = device_named(device)
         self._card, self._judge, self._every = card, judge, every
@@ -98,7 +104,8 @@ class Mappo:
         self.net = net.to(self._device)
         self._adam = FlatAdam(self.net)
         self._random = torch.Generator(self._device).manual_seed(seed)
-        self._rollout = Rollout(env.observe(), config.num_steps, len(card.architecture.most), self._device)
+        self._first = None if first is None else torch.from_numpy(first).to(self._device)
+        self.rollout = Rollout(env.observe(), config.num_steps, len(card.architecture.most), self._device)
         self._ended = np.zeros(2)  # (2,) episodes that ended in this update, and their completion times
         self._ranges = np.repeat([[np.inf], [-np.inf]], card.architecture.labels["ranges"], 1)  # (2, F)
         self._score, self._mode = np.nan, 0
@@ -133,8 +140,8 @@ class Mappo:
         """One update: collect, estimate advantages, follow the gradient, judge, report."""
         with one_thread():
             is_imitating = self.is_imitating
-            self._collect()
-            batch, row = self._batch()
+            self.collect()
+            batch, row = self.gathered()
             row |= self._improve(batch)
             self.update += 1
             row |= {"phase": "imitate" if is_imitating else "ppo"}
@@ -146,17 +153,17 @@ class Mappo:
 
     # Rollout
 
-    def _collect(self) -> None:
+    def collect(self) -> None:
         """Fill the rollout with what the agents do next."""
-        env, rollout = self.env, self._rollout
+        env, rollout = self.env, self.rollout
         self._ended[:] = 0.0
         for t in range(self.config.num_steps):
             sight = env.observe()
             self._widen(sight)
             seen = rollout.put(t, sight)
             decided = decide(self.net, seen, self._random, self._random)
-            if self.is_imitating:
-                decided = decided._replace(units=self._fixed_units(seen, decided))
+            if self.is_imitating and self._first is not None:
+                decided = decided._replace(units=_fixed_units(self._first, seen, decided))
             rollout.slot[t], rollout.units[t] = decided.slot, decided.units
             rollout.log_pick[t], rollout.log_units[t] = decided.log_pick, decided.log_units
             rollout.values[t] = decided.values
@@ -170,7 +177,7 @@ class Mappo:
 
     def _note(self, t: int, told: Orders, move: ElasticMove) -> None:
         """Keep what a step brought."""
-        config, rollout = self.config, self._rollout
+        config, rollout = self.config, self.rollout
         alive = move.reward_alive[:, None] / move.reward.shape[1]
         reward = (1.0 - config.team) * move.reward + config.team * alive
         rollout.reward[t] = (reward - config.penalty * told.misfits) / config.reward_unit
@@ -180,20 +187,11 @@ class Mappo:
         rollout.outcome[t] = move.outcome
         self._ended += move.done.sum(), move.mean_completion[move.done].sum()
 
-    def _fixed_units(self, seen: Seen, decided: Decided) -> Tensor:
-        """Units of the picked task by its type, or as many as are free (B, N, R)."""
-        row = seen.slot.gather(2, decided.slot.unsqueeze(-1)).clamp_min(0)
-        least = seen.least.gather(1, row.expand(-1, -1, seen.least.shape[-1]))
-        task = seen.waiting.gather(1, row.expand(-1, -1, seen.waiting.shape[-1]))
-        kind = task[..., least.shape[-1] : -3].argmax(-1)
-        wanted = torch.tensor(self.config.imitation_units, device=self._device)
-        return torch.maximum(torch.minimum(wanted[kind], seen.most), least)
-
     # Advantage
 
-    def _batch(self) -> tuple[Batch, dict[str, Metric]]:
+    def gathered(self) -> tuple[Batch, dict[str, Metric]]:
         """The states in which some agent could act, with advantages, flat."""
-        rollout = self._rollout
+        rollout = self.rollout
         advantage = rollout.advantages()
         target = advantage + rollout.values[:-1]
         active = rollout.seen.active
@@ -234,13 +232,13 @@ class Mappo:
             sums, count = torch.zeros(len(FIGURES), device=self._device), len(batch.slot)
             order = torch.randperm(count, generator=self._random, device=self._device)
             for which in order.split(config.minibatch):
-                loss, figures = self._loss(batch.part(which))
+                loss, figures = self.loss(batch.part(which))
                 self._adam.step(loss, rate, config.gradient_clip)
                 sums += figures * len(which)
         means = finite(sums / count, self.update)
         return {**dict(zip(FIGURES, means, strict=True)), "learning_rate": rate}
 
-    def _loss(self, part: Batch) -> tuple[Tensor, Tensor]:
+    def loss(self, part: Batch) -> tuple[Tensor, Tensor]:
         """PPO's loss on a minibatch, or the loss of imitation; and figures."""
         config = self.config
         now = judged(self.net, part.seen, part.slot, part.units)
@@ -322,3 +320,12 @@ class Mappo:
         self.update = int(state["update"])
         self._ranges[:] = state["ranges"].astype(np.float64)
         self._score, self._mode = float(state["score"][0]), int(state["score"][1])
+
+
+def _fixed_units(wanted: Tensor, seen: Seen, decided: Decided) -> Tensor:
+    """Units (B, N, R) of the picked task by its type, from (types, R), or as many as may be given."""
+    row = seen.slot.gather(2, decided.slot.unsqueeze(-1)).clamp_min(0)
+    least, top = (one.gather(1, row.expand(-1, -1, one.shape[-1])) for one in (seen.least, seen.top))
+    task = seen.waiting.gather(1, row.expand(-1, -1, seen.waiting.shape[-1]))
+    kind = task[..., least.shape[-1] : -3].argmax(-1)
+    return torch.maximum(torch.minimum(torch.minimum(wanted[kind], seen.most), top), least)

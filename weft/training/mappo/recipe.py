@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from weft.errors import InputError
+from weft.scenarios import scenario
 from weft.scenarios.splits import check_training_seed, seed_of
+from weft.schedulers.allocators.running import tuned_units
 from weft.sim.elastic.environment import ElasticBatch
 from weft.tables import check, checked, read_table, whole
 from weft.training.mappo.config import MappoConfig
-from weft.training.mappo.problems import problem_of
 
 if TYPE_CHECKING:
+    from weft.model.columns import Ints
     from weft.model.elastic import ElasticProblem
     from weft.training.run.folder import Outcome
     from weft.training.run.metrics import Row
@@ -52,14 +54,11 @@ class MappoRecipe:
     def read(cls, document: Mapping[str, Any]) -> MappoRecipe:
         if "scenario" not in document:
             raise InputError("expected the name or file of a scenario", field="scenario")
-        table = dict(document["config"])
-        if isinstance(table.get("imitation_units"), list):
-            table["imitation_units"] = tuple(tuple(row) for row in table["imitation_units"])
         return cls(
             str(document.get("name", "recipe")),
             document["scenario"],
             document["settings"],
-            read_table(MappoConfig, table, "config"),
+            read_table(MappoConfig, document["config"], "config"),
             read_table(EpisodeValidation, document["validation"], "validation"),
             document["algorithm"],
         )
@@ -71,7 +70,7 @@ class MappoRecipe:
     @cached_property
     def problem(self) -> ElasticProblem:
         """What arrives where; every seed is an episode of its own."""
-        return problem_of(self.scenario, self.settings)
+        return scenario(self.scenario, **self.settings).elastic("train", 0)
 
     def training_batch(self, seed: int) -> ElasticBatch:
         """Environments to learn in."""
@@ -82,13 +81,16 @@ class MappoRecipe:
         seeds = [seed_of("validation", k) for k in range(self.validation.episodes)]
         return ElasticBatch(self.problem, len(seeds), seed=np.array(seeds, np.int64))
 
+    def learned_first(self) -> Ints:
+        """Units per type of task (types, resources) that are imitated: those given, or those of ``static-k``."""
+        given = self.config.imitation_units
+        return np.array(given, np.int64) if given else tuned_units(self.problem)
+
     def check(self, seed: int) -> None:
         check_training_seed(seed)
         wanted = (len(self.problem.types), self.problem.num_resources)
         given = self.config.imitation_units
-        if self.config.imitation_updates and not (
-            len(given) == wanted[0] and all(len(row) == wanted[1] for row in given)
-        ):
+        if given and not (len(given) == wanted[0] and all(len(row) == wanted[1] for row in given)):
             raise InputError(
                 f"expected units of {wanted[1]} resources for each of {wanted[0]} types of task, got {given}",
                 field="config.imitation_units",
@@ -107,7 +109,7 @@ class MappoRecipe:
         return "" if outcome.best is None else f"best mean completion time {-outcome.best:.3f} in validation"
 
     def next_command(self, run: str) -> str:
-        return f"weft evaluate {self.scenario} -s {run},optimus,static --seeds 20"
+        return f"weft evaluate {self.scenario} -s {run},optimus,static-k --seeds 20"
 
     def to_dict(self) -> dict[str, object]:
         return {

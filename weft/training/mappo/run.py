@@ -46,4 +46,5 @@ def mappo_learner(recipe: MappoRecipe, asked: Asked, on_notice: Callable[[str], 
         start=starting_weights(asked.start, card),
         judge=Episodes(recipe.validation_batch()),
         every=recipe.every,
+        first=recipe.learned_first() if recipe.config.imitation_updates else None,
     )
