@@ -20,6 +20,9 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.graph.architecture import GraphArchitecture
+from weft.policies.han.architecture import SIZES as HAN_SIZES
+from weft.policies.han.architecture import WORDS as HAN_WORDS
+from weft.policies.han.architecture import HanArchitecture
 from weft.policies.oneshot import encoder_shape
 from weft.policies.oneshot.encoder_shape import EncoderShape
 from weft.policies.picks.architecture import PickArchitecture
@@ -33,7 +36,8 @@ MAX_BYTES = 64_000_000
 MAX_WIDTH = 65_536
 HEAD = "head"
 
-Net = GraphArchitecture | CandidateArchitecture | PickArchitecture | WeightsArchitecture
+OfTasks = CandidateArchitecture | PickArchitecture | WeightsArchitecture
+Net = GraphArchitecture | OfTasks | HanArchitecture
 """Shapes that a card names in ``net``."""
 Floats32 = npt.NDArray[np.float32]
 Weights = dict[str, Floats32]
@@ -158,11 +162,10 @@ class Card:
             raise InputError(f"{self.name} plans whole graphs: it is no dispatcher", field="architecture")
         if isinstance(self.architecture, GraphArchitecture):
             raise InputError(f"{self.name} is a graph net, no perceptron", field="architecture")
-        if isinstance(self.architecture, CandidateArchitecture | PickArchitecture | WeightsArchitecture):
-            raise InputError(
-                f"{self.name} acts on single tasks, not on queues by kind (one repeated job)",
-                field="architecture",
-            )
+        if not isinstance(self.architecture, Architecture):
+            acts_on = "elastic tasks" if isinstance(self.architecture, HanArchitecture) else "single tasks"
+            message = f"{self.name} acts on {acts_on}, not on queues by kind (one repeated job)"
+            raise InputError(message, field="architecture")
         return self.architecture
 
     def to_json(self) -> str:
@@ -246,8 +249,7 @@ def card_file(path: str | Path) -> Path:
 def points_at_candidates(path: str | Path) -> bool:
     """Whether the policy, named as for ``load_policy``, acts on single tasks; not if there is none."""
     card = card_file(path)
-    shapes = CandidateArchitecture | PickArchitecture | WeightsArchitecture
-    return card.is_file() and isinstance(read_card(card).architecture, shapes)
+    return card.is_file() and isinstance(read_card(card).architecture, OfTasks)
 
 
 def _file_of(name: str | Path) -> Path:
@@ -323,6 +325,7 @@ _NETS: dict[object, tuple[Callable[..., Net], tuple[str, ...], tuple[str, ...]]]
     "candidates": (CandidateArchitecture, ("world", "column", "hidden"), ("net", HEAD)),
     "weights": (WeightsArchitecture, ("count",), ("net",)),
     "picks": (PickArchitecture, ("node", "job", "pick", "world", "hidden"), ("style", "net")),
+    "han": (HanArchitecture, HAN_SIZES, HAN_WORDS),
 }
 """Nets by the name in their cards: what they are, their sizes, their words; the first cards did not say their head."""
 

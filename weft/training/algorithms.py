@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from weft.training.run.folder import Learner, Outcome
     from weft.training.run.metrics import Row
 
-DISPATCHER, PLANNER = "dispatcher", "planner"
-"""What a trained net is used as: it acts while jobs arrive, or plans whole graphs."""
+DISPATCHER, PLANNER, ALLOCATOR = "dispatcher", "planner", "allocator"
+"""What a trained net is used as: it acts while jobs arrive, plans whole graphs, or gives units to elastic tasks."""
 
 
 class Asked(NamedTuple):
@@ -101,7 +101,7 @@ class Algorithm:
     tables: tuple[str, ...]
     """Tables that its recipes have."""
     role: str
-    """``dispatcher`` or ``planner``: what its policies are."""
+    """``dispatcher``, ``planner`` or ``allocator``: what its policies are."""
 
     def learner_of(self) -> LearnerOf:
         """What makes its learner; without torch, an error that says how to get it."""
@@ -176,6 +176,15 @@ ALGORITHMS: dict[str, Algorithm] = {
         ("scenario", "streams", "base"),
         ("settings", "candidates", "reward", "config", "validation"),
         DISPATCHER,
+    ),
+    "mappo": Algorithm(
+        "multi-agent PPO with graph attention and a pointer: an agent per cluster gives units to elastic tasks",
+        "weft.training.mappo.config:MappoConfig",
+        "weft.training.mappo.recipe:MappoRecipe",
+        "weft.training.mappo.run:mappo_learner",
+        ("scenario",),
+        ("settings", "config", "validation"),
+        ALLOCATOR,
     ),
     "oneshot": Algorithm(
         "priorities and devices of all tasks in one pass, learned from drawn schedules",

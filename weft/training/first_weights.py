@@ -50,5 +50,5 @@ def _refuse_other_shape(other: Card, card: Card, start: str) -> None:
 def _net(card: Card) -> str:
     names = {"Architecture": "a perceptron", "GraphArchitecture": "a graph net", "EncoderShape": "a planner"}
     names |= {"CandidateArchitecture": "a net of candidates", "PickArchitecture": "a net that picks tasks"}
-    names |= {"WeightsArchitecture": "weights of a rule"}
+    names |= {"WeightsArchitecture": "weights of a rule", "HanArchitecture": "a net of edge clusters"}
     return names[type(card.architecture).__name__]

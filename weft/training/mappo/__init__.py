@@ -1,0 +1,1 @@
+"""Agents of edge clusters learn together by proximal policy optimisation."""
