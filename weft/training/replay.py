@@ -113,6 +113,7 @@ class Replay:
         self._rows_end = 0  # rows so far
         self._is_ready = np.zeros(shape.num_moments, np.bool_)  # (T,) whether the n successors are known
         self._streak = 0  # moments up to the last that follow one another without a gap
+        self._num_ready = 0  # moments
         self._ready: Ints | None = None  # ready moments of the ring, oldest first; None: to be found again
 
     @property
@@ -123,7 +124,7 @@ class Replay:
     @property
     def num_ready(self) -> int:
         """Decisions that can be drawn: those whose n successors are known."""
-        return len(self._ready_moments()) * self.shape.num_envs
+        return self._num_ready * self.shape.num_envs
 
     @property
     def total(self) -> float:
@@ -177,8 +178,7 @@ class Replay:
         self._streak += 1
         ready = self._end - 1 - self.shape.num_steps
         if ready >= self._begin and self._streak > self.shape.num_steps:
-            self._is_ready[ready % self.shape.num_moments] = True
-            self._ready = None
+            self._set_ready(ready, True)
             if error is None:
                 self._set_moment(ready, self._greatest**self._alpha)
             else:
@@ -192,9 +192,14 @@ class Replay:
             if not is_full and self._rows_end + num_rows - first <= self.shape.rows:
                 return
             self._set_moment(self._begin, 0.0)
-            self._is_ready[self._begin % self.shape.num_moments] = False
-            self._ready = None
+            self._set_ready(self._begin, False)
             self._begin += 1
+
+    def _set_ready(self, moment: int, is_ready: bool) -> None:
+        at = moment % self.shape.num_moments
+        self._num_ready += int(is_ready) - int(self._is_ready[at])
+        self._is_ready[at] = is_ready
+        self._ready = None
 
     def _set_moment(self, moment: int, priority: float) -> None:
         self._tree.set(self._slots_of(moment), np.full(self.shape.num_envs, priority))
@@ -225,29 +230,34 @@ class Replay:
     def slots_at(self, rank: Ints, target: Floats) -> Ints:
         """Of all that can be drawn, oldest first, those of these ranks; then those in which sums of priorities reach these targets."""
         moment, env = np.divmod(rank, self.shape.num_envs)
-        uniform = self._ready_moments()[moment] * self.shape.num_envs + env
+        uniform = self._ready_at(moment) * self.shape.num_envs + env
         return np.concatenate([uniform, self._tree.find(target)])
 
-    def _ready_moments(self) -> Ints:
-        """Moments of the ring that can be drawn, oldest first."""
+    def _ready_at(self, number: Ints) -> Ints:
+        """The moments of the ring that have these numbers among those that can be drawn, oldest first."""
+        if self._streak >= self._end - self._begin:
+            return (self._begin + number) % self.shape.num_moments
         if self._ready is None:
             moments = np.arange(self._begin, self._end) % self.shape.num_moments
             self._ready = moments[self._is_ready[moments]]
-        return self._ready
+        return self._ready[number]
 
     def fetch(self, slot: Ints) -> Kept:
         """What is kept in these slots (m,)."""
-        moment, env = np.divmod(slot, self.shape.num_envs)
-        reward, discount = self._returns(moment, env)
+        reward, discount = self._returns(slot)
         return Kept(
             slot,
             self._tree.leaves[slot],
-            self._packed(moment, env),
-            self._action[moment, env],
+            self._packed(slot),
+            self._action.reshape(-1)[slot],
             reward,
             discount,
-            self._packed((moment + self.shape.num_steps) % self.shape.num_moments, env),
+            self._packed(self._later(slot, self.shape.num_steps)),
         )
+
+    def _later(self, slot: Ints, num_steps: int) -> Ints:
+        """The slots of the same environments so many moments later."""
+        return (slot + num_steps * self.shape.num_envs) % self._first.size
 
     def stamped(self, slot: Ints) -> Ints:
         """Names of slots that hold until their moments are dropped: counted since the beginning."""
@@ -261,22 +271,29 @@ class Replay:
         is_there = (moment >= self._begin) & (moment < self._end)
         return is_there, (moment % self.shape.num_moments * self.shape.num_envs + env)[is_there]
 
-    def _returns(self, moment: Ints, env: Ints) -> tuple[Floats32, Floats32]:
+    def _returns(self, slot: Ints) -> tuple[Floats32, Floats32]:
         """Discounted sums (m,) of n rewards, and the discount of what follows."""
-        total, discount = np.zeros(len(moment), np.float32), np.ones(len(moment), np.float32)
+        total, discount = np.zeros(len(slot), np.float32), np.ones(len(slot), np.float32)
+        paid, kept = self._reward.reshape(-1), self._discount.reshape(-1)
         for k in range(self.shape.num_steps):
-            at = (moment + k) % self.shape.num_moments
-            total += discount * self._reward[at, env]
-            discount *= self._discount[at, env]
+            at = self._later(slot, k)
+            total += discount * paid[at]
+            discount *= kept[at]
         return total, discount
 
-    def _packed(self, moment: Ints, env: Ints) -> Packed:
-        """These states; moments are counted in the ring."""
-        count, first = self._count[moment, env], self._first[moment, env]
+    def _packed(self, slot: Ints) -> Packed:
+        """The states in these slots."""
+        count, first = self._count.reshape(-1)[slot], self._first.reshape(-1)[slot]
         begin = np.cumsum(count) - count
         place = (np.repeat(first - begin, count) + np.arange(int(count.sum()))) % self.shape.rows
-        world, rows = self._world[moment, env], self._rows[place]
-        return Packed(world.astype(np.float32), rows.astype(np.float32), count, self._allowed[place])
+        world = self._world.reshape(-1, self.shape.num_world).take(slot, axis=0)
+        rows = self._rows.take(place, axis=0)
+        return Packed(
+            world.astype(np.float32, copy=False),
+            rows.astype(np.float32, copy=False),
+            count,
+            self._allowed[place],
+        )
 
     # State
 
@@ -317,6 +334,7 @@ class Replay:
         before_last = np.arange(len(moments)) < len(moments) - self.shape.num_steps
         self._is_ready[:], self._ready = False, None
         self._is_ready[moments] = state.get("replay.ready", before_last).astype(np.bool_)
+        self._num_ready = int(self._is_ready.sum())
         leaves = np.zeros(self._tree.capacity)
         slots = moments[:, None] * self.shape.num_envs + np.arange(self.shape.num_envs)
         leaves[slots] = state["replay.priority"].astype(np.float64)
