@@ -30,6 +30,8 @@ class Student:
     tag: int = -1
     """Version of the weights it has."""
     since_fetch: int = 0
+    given: int = 0
+    """Batches that it was given."""
 
 
 @dataclass
@@ -84,9 +86,11 @@ class Gradients(Spread):
         if role in self._students:
             self._students[role] = Student()
         elif role in self._servers and self._is_loaded:
-            self._load(role)
+            self._load(*self._servers)  # all, lest some are steps ahead of others
             self._coming = None
             self._ask_fetch()
+            for student in self._students.values():
+                student.tag = -1
         else:
             self.collecting.forget(role)
 
@@ -140,7 +144,8 @@ class Gradients(Spread):
             self._ask_fetch()
         if self._weights is None:
             return
-        for role, student in self._students.items():
+        by_turn = sorted(self._students.items(), key=lambda one: one[1].given)
+        for role, student in by_turn:
             is_due = self.spread.mode != SYNC or student.tag < self._weights.version
             if not student.is_busy and is_due and self._can_learn():
                 self._draw(role)
@@ -154,6 +159,7 @@ class Gradients(Spread):
             return
         self._owed -= self.config.minibatch
         self._students[role].is_busy = True
+        self._students[role].given += 1
         self._batches[role] = batch = Batch(0, len(shares), round(self.config.uniform_share * len(level)))
         for shard, share in shares.items():
             self.crew.ask(shard, DRAW, share, parts=2, about=About(DRAW, (role, batch)))

@@ -55,9 +55,11 @@ class ParameterServer:
         self._pushed: set[int] = set()
 
     def load(self, weights: Floats32, target: Floats32, version: int) -> None:
-        """Begin with these weights."""
+        """Begin, or go on, with these weights; moments of Adam stay as they are."""
         self._weights, self._target = weights.copy(), target.copy()
-        self._mean, self._square, self._sum = (np.zeros_like(weights) for _ in range(3))
+        if len(self._mean) != len(weights):
+            self._mean, self._square = np.zeros_like(weights), np.zeros_like(weights)
+        self._sum = np.zeros_like(weights)
         self.version = version
         self._pushed.clear()
 
