@@ -90,10 +90,10 @@ class Spread(QLearner):
             self.collecting.start()
 
     def _is_behind(self) -> bool:
-        """Whether an update cannot end yet: here, nothing that is owed is left to the next one."""
-        if not self.spread.is_here:
-            return False
-        return self.crew.num_pending > 0 or self._can_learn()
+        """Whether an update cannot end yet: here, nothing that is owed is left to the next one, elsewhere no more than allowed."""
+        if self.spread.is_here:
+            return self.crew.num_pending > 0 or self._can_learn()
+        return self._has_to_wait()
 
     def _can_learn(self) -> bool:
         """Whether a batch is owed and can be drawn."""
@@ -114,11 +114,11 @@ class Spread(QLearner):
         return 1 if self.collecting.version < 0 else self.spread.publish_every
 
     def _has_to_wait(self) -> bool:
-        """Whether actors must wait for learning: the replay ratio is kept."""
+        """Whether actors must wait for learning, so that the replay ratio is kept, or for shards."""
         if self.spread.is_here and (self.crew.num_pending or not self.collecting.is_settled):
             return True
-        ready = any(one.num_ready for one in self.collecting.shards.values())
-        return ready and self._owed >= self.config.minibatch * (1 + self.spread.ahead)
+        is_much = self._owed >= self.config.minibatch * (1 + self.spread.ahead)
+        return (is_much and self._can_learn()) or self.collecting.is_full
 
     def _hear(self, timeout: float | None) -> None:
         heard = self.crew.heard(timeout)

@@ -28,6 +28,8 @@ from weft.training.replay import level_of
 from weft.training.run.metrics import Metric
 
 COLLECT, ADD, ERRORS, FIGURES = "collect", "add", "set_errors", "figures"
+MOST_BLOCKS = 4
+"""Blocks on their way to a shard, beyond which actors wait."""
 
 
 class About(NamedTuple):
@@ -105,6 +107,7 @@ class Collecting:
         """Made, counted, and gone with a shard."""
         self._blocks = 0
         self._writes = 0  # blocks and errors on their way to shards
+        self._adds = 0  # blocks alone
         self._weights: tuple[int, Part] | None = None
 
     def start(self, lives: int = 0) -> None:
@@ -133,6 +136,11 @@ class Collecting:
     def is_settled(self) -> bool:
         """Whether shards have all that was sent to them."""
         return self._writes == 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether shards have as many blocks before them as they may."""
+        return self._adds >= MOST_BLOCKS * len(self.shards)
 
     def order(self, collected: int) -> None:
         """Give every actor that has room another order."""
@@ -165,6 +173,7 @@ class Collecting:
             return self._counted(heard.call)
         if about.kind in (ADD, ERRORS):
             self._writes -= 1
+            self._adds -= about.kind == ADD
             if heard.is_lost:
                 self.lost_decisions += about.what if about.kind == ADD else 0
             else:
@@ -197,6 +206,7 @@ class Collecting:
         self.crew.ask(self._shard_for(report.actor), ADD, Part(call, 1), about=About(ADD, report.decisions))
         self.crew.drop(call)
         self._writes += 1
+        self._adds += 1
         return report.decisions
 
     def _shard_for(self, actor: str) -> str:

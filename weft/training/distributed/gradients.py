@@ -260,13 +260,13 @@ class Gradients(Spread):
             self._ask_fetch()
 
     def _is_behind(self) -> bool:
-        return self.spread.is_here and self._can_learn()
+        return self._can_learn() if self.spread.is_here else self._has_to_wait()
 
     def _has_to_wait(self) -> bool:
         if self.spread.is_here and not self.collecting.is_settled:
             return True
-        ready = any(one.num_ready for one in self.collecting.shards.values())
-        return ready and self._owed >= self.config.minibatch * (1 + self.spread.ahead)
+        is_much = self._owed >= self.config.minibatch * (1 + self.spread.ahead)
+        return (is_much and self._can_learn()) or self.collecting.is_full
 
     def _figures(self) -> dict[str, Metric]:
         count = sum(self.staleness.values())
