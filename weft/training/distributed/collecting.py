@@ -106,6 +106,10 @@ class Collecting:
         self.lost_decisions = 0
         """Made, counted, and gone with a shard."""
         self._blocks = 0
+        self.num_blocks = 0
+        """Blocks that came."""
+        self.actor_seconds = 0.0
+        """What actors spent on them, all together."""
         self._writes = 0  # blocks and errors on their way to shards
         self._adds = 0  # blocks alone
         self._weights: tuple[int, Part] | None = None
@@ -193,6 +197,8 @@ class Collecting:
             raise WeftError(f"block {report.number} of {report.actor} came twice")
         self.counted[key] = report.number
         tally = self.tally
+        self.num_blocks += 1
+        self.actor_seconds += report.seconds
         tally.rewards += report.rewards
         tally.decisions += report.decisions
         tally.episodes += report.episodes

@@ -7,7 +7,6 @@ from typing import Any
 
 from weft.errors import InputError
 from weft.spread.ray import connect
-from weft.training.distributed.processes import ONE_THREAD
 from weft.training.distributed.transport import Answer, Call, Failed, Lost, Make, Part
 
 
@@ -56,8 +55,7 @@ class RayTransport:
         self._number = 0
 
     def start(self, role: str, make: Make, *given: object) -> None:
-        options = {"runtime_env": {"env_vars": ONE_THREAD}, "scheduling_strategy": "SPREAD"}
-        self._actors[role] = _host().options(**options).remote(make, given)
+        self._actors[role] = _host().options(scheduling_strategy="SPREAD").remote(make, given)
 
     def pid(self, role: str) -> int:
         """The process of a role."""
@@ -116,7 +114,7 @@ class RayTransport:
                 return cause
             return Failed(call.role, f"{call.method}: {type(cause).__name__}: {cause}"[:300])
         except RayActorError as error:
-            return Lost(call.role, str(error).partition("\\n")[0][:120])
+            return Lost(call.role, _said(error))
         except RayError as error:  # what it was given is gone with a node
             return Failed(call.role, f"{call.method}: {type(error).__name__}")
         return None
@@ -143,3 +141,9 @@ class RayTransport:
             self.stop(role)
         self._refs.clear()
         self._connection.close()
+
+
+def _said(error: Exception) -> str:
+    """What Ray says of an actor that is gone: of one that could not be made the cause, which comes last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if "creation task" in lines[0] else lines[0])[:160]
