@@ -26,7 +26,17 @@ BELOW_TRAINING = (
     "io",
     *BELOW_POLICIES,
 )
-EVERYTHING = ("reporting", "training", "evaluation", "execute", "service", "cli", "doctor", *BELOW_TRAINING)
+EVERYTHING = (
+    "reporting",
+    "training",
+    "evaluation",
+    "spread",
+    "execute",
+    "service",
+    "cli",
+    "doctor",
+    *BELOW_TRAINING,
+)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
     "__main__": ("cli",),
@@ -46,8 +56,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "schedulers": ("plugins", *BELOW_SCHEDULERS),
     "policies": BELOW_POLICIES,
     "session": ("catalog", "policies", "scenarios", "io", *BELOW_POLICIES),
-    "training": BELOW_TRAINING,
-    "evaluation": BELOW_TRAINING,
+    "spread": ("execute", "errors"),
+    "training": ("spread", *BELOW_TRAINING),
+    "evaluation": ("spread", *BELOW_TRAINING),
     "reporting": ("training", "evaluation", *BELOW_TRAINING),
     "execute": BELOW_TRAINING,
     "service": EVERYTHING,
@@ -68,9 +79,9 @@ HOMES: dict[str, tuple[str, ...]] = {
     "torch": ("policies/", "training/"),
     "gymnasium": ("sim/adapters",),
     "pettingzoo": ("sim/adapters",),
-    "ray": ("execute/", "training/"),
-    "dask": ("execute/",),
-    "distributed": ("execute/",),
+    "ray": ("execute/", "training/", "spread/"),
+    "dask": ("execute/", "spread/"),
+    "distributed": ("execute/", "spread/"),
     "scipy": (),
     "pickle": (),
 }

@@ -18,6 +18,14 @@ RecipeName = Annotated[
     str,
     typer.Argument(metavar="RECIPE", show_default=False, help="A built-in recipe, or a TOML file."),
 ]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; default runs/RECIPE."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe or its scenario."),
+]
 Seeds = Annotated[
     str | None,
     typer.Option("--seeds", metavar="1,2,3", help="Train once per seed, into RUN/seed-1, RUN/seed-2, ..."),
@@ -33,6 +41,16 @@ Workers = Annotated[
 ]
 Start = Annotated[str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to start from.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", metavar="NAME", help="Spread it over roles: local, processes or ray."),
+]
+Actors = Annotated[
+    int | None, typer.Option("--actors", metavar="N", min=1, help="Roles that act, with --engine.")
+]
+Address = Annotated[
+    str | None, typer.Option("--address", metavar="ray://HOST:PORT", help="A Ray cluster, with --engine ray.")
+]
 TensorBoard = Annotated[
     bool, typer.Option("--tensorboard", help="Write metrics for TensorBoard too, into RUN/tensorboard.")
 ]
@@ -40,14 +58,8 @@ TensorBoard = Annotated[
 
 def train(
     recipe: RecipeName,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; default runs/RECIPE."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe or its scenario."),
-    ] = None,
+    out: Out = None,
+    settings: Settings = None,
     seed: opt.Seed = 0,
     seeds: Seeds = None,
     workers: Workers = 1,
@@ -56,17 +68,21 @@ def train(
     start: Start = None,
     resume: Resume = False,
     tensorboard: TensorBoard = False,
+    engine: Engine = None,
+    actors: Actors = None,
+    address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and stop.")] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Train a policy; resumes after an interruption."""
     from weft.scenarios import parse_assignments
+    from weft.training.distributed.config import spread_settings
     from weft.training.recipes import read_recipe
     from weft.training.run.once import Reporter
     from weft.training.run.seeds import parse_seeds
     from weft.training.train import train as run
 
-    changes = parse_assignments(settings or [])
+    changes = spread_settings(parse_assignments(settings or []), engine, actors, address)
     chosen = read_recipe(recipe, changes)
     numbers = None if seeds is None else parse_seeds(seeds)
     if dry_run:
@@ -87,6 +103,7 @@ def train(
             start=start,
             resume=resume,
             tensorboard=tensorboard,
+            address=address,
             on_progress=Reporter(chosen),
             on_notice=output.note,
         )

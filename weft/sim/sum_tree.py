@@ -14,36 +14,50 @@ from weft.sim.jit import lean_kernel
 
 
 @lean_kernel
-def set_leaves(tree: Floats, leaf: Ints, value: Floats) -> None:
+def set_leaves(tree: Floats, leaf: Ints, value: Floats, at: Ints) -> None:
     """Give leaves (m,) new values (m,), of several for one leaf the last, and sum up all that is above them.
 
-    ``tree`` (2 x capacity,) is changed in place: node k has the children 2 k and 2 k + 1, the root is node 1.
+    ``tree`` (2 x capacity,) is changed in place: node k has the children 2 k and 2 k + 1, the root is node 1. ``at`` (m,)
+    is scratch. One level after another, so that loads do not wait for one another; where a level has no more nodes than
+    there are leaves, all of it is summed up.
     """
-    half = len(tree) // 2
+    width = len(tree) // 2
     for k in range(len(leaf)):
-        at = half + leaf[k]
-        tree[at] = value[k]
-        at = at // 2
-        while at >= 1:
-            tree[at] = tree[2 * at] + tree[2 * at + 1]
-            at = at // 2
+        at[k] = width + leaf[k]
+        tree[at[k]] = value[k]
+    while width > 1:
+        width = width // 2
+        if width <= len(leaf):
+            for node in range(width, 2 * width):
+                tree[node] = tree[2 * node] + tree[2 * node + 1]
+        else:
+            for k in range(len(leaf)):
+                node = at[k] // 2
+                at[k] = node
+                tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
 @lean_kernel
-def find_leaves(tree: Floats, target: Floats, found: Ints) -> None:
-    """The leaves (m,) in which running sums reach these targets (m,), from 0 to the total; written to ``found``.
+def find_leaves(tree: Floats, left: Floats, found: Ints) -> None:
+    """The leaves (m,) in which running sums reach ``left`` (m,), from 0 to the total, which is used up; written to ``found``.
 
-    A leaf of value 0 is never found while there is any other, however the sums were rounded.
+    A leaf of value 0 is never found while there is any other, however the sums were rounded. All walk down one level at a
+    time, so that loads do not wait for one another.
     """
     half = len(tree) // 2
-    for k in range(len(target)):
-        at, left = np.int64(1), target[k]
-        while at < half:
-            at = 2 * at
-            if left >= tree[at] and tree[at + 1] > 0.0:
-                left -= tree[at]
-                at = at + 1
-        found[k] = at - half
+    for k in range(len(left)):
+        found[k] = 1
+    width = 1
+    while width < half:
+        for k in range(len(left)):
+            at = 2 * found[k]
+            below = tree[at]
+            goes_right = (left[k] >= below) & (tree[at + 1] > 0.0)
+            left[k] = left[k] - (below if goes_right else 0.0)
+            found[k] = at + (1 if goes_right else 0)
+        width = 2 * width
+    for k in range(len(left)):
+        found[k] = found[k] - half
 
 
 class SumTree:
@@ -67,7 +81,8 @@ class SumTree:
 
     def set(self, leaf: Ints, value: Floats) -> None:
         """Give leaves new values >= 0."""
-        set_leaves(self._tree, np.ascontiguousarray(leaf, np.int64), np.ascontiguousarray(value, np.float64))
+        own = np.ascontiguousarray(leaf, np.int64), np.ascontiguousarray(value, np.float64)
+        set_leaves(self._tree, *own, np.empty(len(leaf), np.int64))
 
     def set_all(self, value: Floats) -> None:
         """Give every leaf (capacity,) a new value."""
@@ -81,5 +96,5 @@ class SumTree:
     def find(self, target: Floats) -> Ints:
         """The leaves in which running sums reach these targets."""
         found = np.empty(len(target), np.int64)
-        find_leaves(self._tree, np.ascontiguousarray(target, np.float64), found)
+        find_leaves(self._tree, np.array(target, np.float64), found)
         return found

@@ -10,6 +10,7 @@ import sys
 
 from weft.errors import exit_code_of
 from weft.scenarios import parse_assignments
+from weft.training.distributed.config import spread_settings
 from weft.training.recipes import read_recipe
 from weft.training.run.once import Reporter
 from weft.training.run.seeds import parse_seeds
@@ -30,13 +31,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--from", metavar="WEIGHTS", dest="start", help="weights or run to begin with")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--tensorboard", action="store_true", help="write metrics for TensorBoard too")
+    parser.add_argument("--engine", help="spread it over roles: local, processes or ray")
+    parser.add_argument("--actors", type=int, help="roles that act, with --engine")
+    parser.add_argument("--address", help="a Ray cluster, ray://HOST:PORT, with --engine ray")
     options = parser.parse_args(arguments)
     go_on = "the same command goes on" if options.seeds else "the same command with --resume goes on"
     return exit_code_of(lambda: _train(options), go_on=go_on)
 
 
 def _train(options: argparse.Namespace) -> None:
-    changes = parse_assignments(options.changes)
+    where = options.engine, options.actors, options.address
+    changes = spread_settings(parse_assignments(options.changes), *where)
     recipe = read_recipe(options.recipe, changes)
     found = train(
         options.recipe,
@@ -50,6 +55,7 @@ def _train(options: argparse.Namespace) -> None:
         start=options.start,
         resume=options.resume,
         tensorboard=options.tensorboard,
+        address=options.address,
         on_progress=Reporter(recipe),
         on_notice=print,
         on_done=lambda outcome: print(in_words(outcome, recipe), flush=True),

@@ -35,6 +35,8 @@ class Asked(NamedTuple):
     """None: as many as the algorithm is best with."""
     has_tensorboard: bool = False
     """Whether rows are written for TensorBoard too."""
+    address: str | None = None
+    """Of the cluster that roles run on; None: one of this machine."""
     recipe: str = ""
     """What the recipe is called on a command line: a name or a file; empty: it was made in Python."""
 
@@ -174,7 +176,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.ppo.task_recipe:TaskRecipe",
         "weft.training.dqn.run:candidate_learner",
         ("scenario", "streams", "base"),
-        ("settings", "candidates", "reward", "config", "validation"),
+        ("settings", "candidates", "reward", "config", "validation", "distributed", "curriculum"),
         DISPATCHER,
     ),
     "mappo": Algorithm(

@@ -14,11 +14,15 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Draws:
-    """Sequences of splitmix64: what one of them gives depends on its seed, its number and how often it was asked."""
+    """Sequences of splitmix64: what one of them gives depends on its seed, its number and how often it was asked.
 
-    def __init__(self, name: str, count: int, *key: int) -> None:
+    They are numbered from ``first`` on.
+    """
+
+    def __init__(self, name: str, count: int, *key: int, first: int = 0) -> None:
         self._name = name
-        words = [np.random.SeedSequence([*key, k]).generate_state(1, np.uint64)[0] for k in range(count)]
+        numbers = range(first, first + count)
+        words = [np.random.SeedSequence([*key, k]).generate_state(1, np.uint64)[0] for k in numbers]
         self._state = np.array(words, np.uint64)  # (count,)
 
     def uniform(self) -> Floats:

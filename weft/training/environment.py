@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -109,13 +109,12 @@ class Episodes:
 
     def take(self) -> dict[str, float | int | None]:
         """Figures of the episodes that ended since the last call."""
-        ended, self._ended = self._ended, []
-        returns, lengths = [r for r, _ in ended], [n for _, n in ended]
-        return {
-            "episodes": len(ended),
-            "episode_return": float(np.mean(returns)) if ended else None,
-            "episode_length": float(np.mean(lengths)) if ended else None,
-        }
+        return episode_figures(self.ended())
+
+    def ended(self) -> list[tuple[float, int]]:
+        """Return and length of each episode that ended since the last call."""
+        found, self._ended = self._ended, []
+        return found
 
     def state(self) -> dict[str, Array]:
         """What a resumed run needs; nothing is pending between updates."""
@@ -125,3 +124,13 @@ class Episodes:
         """Put back what :meth:`state` returned."""
         self._total[:] = state["episodes.total"].astype(np.float64)
         self._length[:] = state["episodes.length"].astype(np.int64)
+
+
+def episode_figures(ended: Sequence[tuple[float, int]]) -> dict[str, float | int | None]:
+    """Figures of episodes of these returns and lengths."""
+    returns, lengths = [r for r, _ in ended], [n for _, n in ended]
+    return {
+        "episodes": len(ended),
+        "episode_return": float(np.mean(returns)) if ended else None,
+        "episode_length": float(np.mean(lengths)) if ended else None,
+    }

@@ -34,10 +34,19 @@ class FlatAdam:
 
     def step(self, loss: Tensor, learning_rate: float, gradient_clip: float | None) -> None:
         """Follow the gradient of this loss once."""
+        self.gradient(loss, gradient_clip)
+        self.follow(learning_rate)
+
+    def gradient(self, loss: Tensor, gradient_clip: float | None) -> Tensor:
+        """The gradient (num_parameters,) of this loss, no longer than ``gradient_clip``; it is overwritten by the next."""
         self._gradient.zero_()
         torch.autograd.backward(loss)
         if gradient_clip is not None:
             self._gradient.mul_(torch.clamp(gradient_clip / (self._gradient.norm() + 1e-6), max=1.0))
+        return self._gradient
+
+    def follow(self, learning_rate: float) -> None:
+        """A step along the gradient that was computed last."""
         self._adam.param_groups[0]["lr"] = learning_rate
         self._adam.step()
 

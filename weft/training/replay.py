@@ -19,7 +19,7 @@ from weft.errors import InputError
 from weft.policies.candidates.packed import Packed
 from weft.policies.tensors import Array
 from weft.sim.sum_tree import SumTree
-from weft.training.environment import Floats, Floats32, Ints
+from weft.training.environment import Bools, Floats, Floats32, Ints
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,18 @@ class Drawn(NamedTuple):
     after: Packed
 
 
+class Kept(NamedTuple):
+    """m decisions as they are kept; the fields of a :class:`Drawn` without weights."""
+
+    slot: Ints  # (m,)
+    priority: Floats  # (m,) they are drawn in proportion to it
+    state: Packed
+    action: Ints  # (m,)
+    reward: Floats32  # (m,)
+    discount: Floats32  # (m,)
+    after: Packed
+
+
 class Replay:
     """A ring of moments with a sum tree of priorities.
 
@@ -99,6 +111,10 @@ class Replay:
         self._greatest = 1.0
         self._begin = self._end = 0  # moments that are kept, counted since the beginning
         self._rows_end = 0  # rows so far
+        self._is_ready = np.zeros(shape.num_moments, np.bool_)  # (T,) whether the n successors are known
+        self._streak = 0  # moments up to the last that follow one another without a gap
+        self._num_ready = 0  # moments
+        self._ready: Ints | None = None  # ready moments of the ring, oldest first; None: to be found again
 
     @property
     def num_kept(self) -> int:
@@ -108,7 +124,12 @@ class Replay:
     @property
     def num_ready(self) -> int:
         """Decisions that can be drawn: those whose n successors are known."""
-        return max(0, self._end - self.shape.num_steps - self._begin) * self.shape.num_envs
+        return self._num_ready * self.shape.num_envs
+
+    @property
+    def total(self) -> float:
+        """Sum of all priorities."""
+        return self._tree.total
 
     @property
     def fill(self) -> float:
@@ -118,14 +139,33 @@ class Replay:
     @property
     def level(self) -> float:
         """What a state is worth if all are worth the same: rewards over what is lost by discounting; 0 where nothing is lost."""
+        return level_of(*self.level_sums)
+
+    @property
+    def level_sums(self) -> tuple[float, float]:
+        """Rewards, and what is lost by discounting, of all that is kept."""
         moments = np.arange(self._begin, self._end) % self.shape.num_moments
         lost = float((1.0 - self._discount[moments].astype(np.float64)).sum())
-        return float(self._reward[moments].sum(dtype=np.float64)) / lost if lost > 0.0 else 0.0
+        return float(self._reward[moments].sum(dtype=np.float64)), lost
 
     # Keeping
 
-    def add(self, seen: Packed, action: Ints, reward: Floats32, discount: Floats32) -> None:
-        """Keep a moment: what B environments saw, the row that each chose, what it got, and the discount of what follows."""
+    def break_off(self) -> None:
+        """What is added next does not follow what was added last: nothing is learned across the gap."""
+        self._streak = 0
+
+    def add(
+        self,
+        seen: Packed,
+        action: Ints,
+        reward: Floats32,
+        discount: Floats32,
+        error: Floats32 | None = None,
+    ) -> None:
+        """Keep a moment: what B environments saw, the row that each chose, what it got, and the discount of what follows.
+
+        ``error`` (B,) is that of the decisions n moments before, which can be drawn from now on; None: the greatest so far.
+        """
         self._make_room(len(seen.rows))
         at = self._end % self.shape.num_moments
         self._world[at], self._count[at] = seen.world, seen.sizes
@@ -135,9 +175,14 @@ class Replay:
         self._rows[place], self._allowed[place] = seen.rows, seen.allowed
         self._end += 1
         self._rows_end += len(seen.rows)
+        self._streak += 1
         ready = self._end - 1 - self.shape.num_steps
-        if ready >= self._begin:
-            self._set_moment(ready, self._greatest**self._alpha)
+        if ready >= self._begin and self._streak > self.shape.num_steps:
+            self._set_ready(ready, True)
+            if error is None:
+                self._set_moment(ready, self._greatest**self._alpha)
+            else:
+                self.set_errors(self._slots_of(ready), error)
 
     def _make_room(self, num_rows: int) -> None:
         """Drop the oldest moments until one more with this many rows fits."""
@@ -147,12 +192,21 @@ class Replay:
             if not is_full and self._rows_end + num_rows - first <= self.shape.rows:
                 return
             self._set_moment(self._begin, 0.0)
+            self._set_ready(self._begin, False)
             self._begin += 1
 
+    def _set_ready(self, moment: int, is_ready: bool) -> None:
+        at = moment % self.shape.num_moments
+        self._num_ready += int(is_ready) - int(self._is_ready[at])
+        self._is_ready[at] = is_ready
+        self._ready = None
+
     def _set_moment(self, moment: int, priority: float) -> None:
+        self._tree.set(self._slots_of(moment), np.full(self.shape.num_envs, priority))
+
+    def _slots_of(self, moment: int) -> Ints:
         num = self.shape.num_envs
-        slots = moment % self.shape.num_moments * num + np.arange(num)
-        self._tree.set(slots, np.full(num, priority))
+        return moment % self.shape.num_moments * num + np.arange(num)
 
     def set_errors(self, slot: Ints, error: Floats32) -> None:
         """Draw these decisions by the errors that they have now."""
@@ -168,50 +222,78 @@ class Replay:
         The first share of them is drawn uniformly, the rest by priority; weights undo to the power of
         ``beta`` how much more often than uniformly a decision is drawn by both together.
         """
-        num_uniform = round(uniform_share * len(level))
-        slot = np.concatenate([self._uniform(level[:num_uniform]), self._by_priority(level[num_uniform:])])
-        share = num_uniform / len(level)
-        by_priority = self._tree.leaves[slot] * (self.num_ready / self._tree.total)
-        weight = ((1.0 - share) * by_priority + share) ** -beta
-        moment, env = np.divmod(slot, self.shape.num_envs)
-        reward, discount = self._returns(moment, env)
-        return Drawn(
+        rank, target = places(level, uniform_share, self.num_ready, self.total)
+        kept = self.fetch(self.slots_at(rank, target))
+        share = len(rank) / len(level)
+        return drawn(kept, importance(kept.priority, share, self.num_ready, self.total, beta))
+
+    def slots_at(self, rank: Ints, target: Floats) -> Ints:
+        """Of all that can be drawn, oldest first, those of these ranks; then those in which sums of priorities reach these targets."""
+        moment, env = np.divmod(rank, self.shape.num_envs)
+        uniform = self._ready_at(moment) * self.shape.num_envs + env
+        return np.concatenate([uniform, self._tree.find(target)])
+
+    def _ready_at(self, number: Ints) -> Ints:
+        """The moments of the ring that have these numbers among those that can be drawn, oldest first."""
+        if self._streak >= self._end - self._begin:
+            return (self._begin + number) % self.shape.num_moments
+        if self._ready is None:
+            moments = np.arange(self._begin, self._end) % self.shape.num_moments
+            self._ready = moments[self._is_ready[moments]]
+        return self._ready[number]
+
+    def fetch(self, slot: Ints) -> Kept:
+        """What is kept in these slots (m,)."""
+        reward, discount = self._returns(slot)
+        return Kept(
             slot,
-            (weight / weight.max()).astype(np.float32),
-            self._packed(moment, env),
-            self._action[moment, env],
+            self._tree.leaves[slot],
+            self._packed(slot),
+            self._action.reshape(-1)[slot],
             reward,
             discount,
-            self._packed((moment + self.shape.num_steps) % self.shape.num_moments, env),
+            self._packed(self._later(slot, self.shape.num_steps)),
         )
 
-    def _uniform(self, level: Floats) -> Ints:
-        num = self.num_ready
-        chosen = ((np.arange(len(level)) + level) / max(len(level), 1) * num).astype(np.int64)
-        moment, env = np.divmod(np.minimum(chosen, num - 1), self.shape.num_envs)
-        return np.asarray(
-            (self._begin + moment) % self.shape.num_moments * self.shape.num_envs + env, np.int64
-        )
+    def _later(self, slot: Ints, num_steps: int) -> Ints:
+        """The slots of the same environments so many moments later."""
+        return (slot + num_steps * self.shape.num_envs) % self._first.size
 
-    def _by_priority(self, level: Floats) -> Ints:
-        return self._tree.find((np.arange(len(level)) + level) / max(len(level), 1) * self._tree.total)
+    def stamped(self, slot: Ints) -> Ints:
+        """Names of slots that hold until their moments are dropped: counted since the beginning."""
+        moment, env = np.divmod(slot, self.shape.num_envs)
+        ring = self.shape.num_moments
+        return ((moment - self._begin) % ring + self._begin) * self.shape.num_envs + env
 
-    def _returns(self, moment: Ints, env: Ints) -> tuple[Floats32, Floats32]:
+    def still_there(self, stamp: Ints) -> tuple[Bools, Ints]:
+        """Which of these names (m,) are still kept, and the slots of those."""
+        moment, env = np.divmod(stamp, self.shape.num_envs)
+        is_there = (moment >= self._begin) & (moment < self._end)
+        return is_there, (moment % self.shape.num_moments * self.shape.num_envs + env)[is_there]
+
+    def _returns(self, slot: Ints) -> tuple[Floats32, Floats32]:
         """Discounted sums (m,) of n rewards, and the discount of what follows."""
-        total, discount = np.zeros(len(moment), np.float32), np.ones(len(moment), np.float32)
+        total, discount = np.zeros(len(slot), np.float32), np.ones(len(slot), np.float32)
+        paid, kept = self._reward.reshape(-1), self._discount.reshape(-1)
         for k in range(self.shape.num_steps):
-            at = (moment + k) % self.shape.num_moments
-            total += discount * self._reward[at, env]
-            discount *= self._discount[at, env]
+            at = self._later(slot, k)
+            total += discount * paid[at]
+            discount *= kept[at]
         return total, discount
 
-    def _packed(self, moment: Ints, env: Ints) -> Packed:
-        """These states; moments are counted in the ring."""
-        count, first = self._count[moment, env], self._first[moment, env]
+    def _packed(self, slot: Ints) -> Packed:
+        """The states in these slots."""
+        count, first = self._count.reshape(-1)[slot], self._first.reshape(-1)[slot]
         begin = np.cumsum(count) - count
         place = (np.repeat(first - begin, count) + np.arange(int(count.sum()))) % self.shape.rows
-        world, rows = self._world[moment, env], self._rows[place]
-        return Packed(world.astype(np.float32), rows.astype(np.float32), count, self._allowed[place])
+        world = self._world.reshape(-1, self.shape.num_world).take(slot, axis=0)
+        rows = self._rows.take(place, axis=0)
+        return Packed(
+            world.astype(np.float32, copy=False),
+            rows.astype(np.float32, copy=False),
+            count,
+            self._allowed[place],
+        )
 
     # State
 
@@ -229,7 +311,14 @@ class Replay:
             "replay.priority": leaves[moments],
             "replay.greatest": np.array(self._greatest),
             "replay.ends": np.array([self._begin, self._end, first, self._rows_end]),
+            **self._gaps(moments),
         }
+
+    def _gaps(self, moments: Ints) -> dict[str, Array]:
+        """What cannot be drawn; nothing where all moments follow one another."""
+        if self._streak >= self._end - self._begin:
+            return {}
+        return {"replay.ready": self._is_ready[moments], "replay.streak": np.array(self._streak)}
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Put back what :meth:`state` returned."""
@@ -241,6 +330,11 @@ class Replay:
         self._rows[rows] = state["replay.rows"].astype(self._rows.dtype)
         self._allowed[rows] = state["replay.allowed"].astype(np.bool_)
         self._greatest = float(state["replay.greatest"])
+        self._streak = int(state.get("replay.streak", self._end - self._begin))
+        before_last = np.arange(len(moments)) < len(moments) - self.shape.num_steps
+        self._is_ready[:], self._ready = False, None
+        self._is_ready[moments] = state.get("replay.ready", before_last).astype(np.bool_)
+        self._num_ready = int(self._is_ready.sum())
         leaves = np.zeros(self._tree.capacity)
         slots = moments[:, None] * self.shape.num_envs + np.arange(self.shape.num_envs)
         leaves[slots] = state["replay.priority"].astype(np.float64)
@@ -255,3 +349,32 @@ class Replay:
             "replay.reward": self._reward,
             "replay.discount": self._discount,
         }
+
+
+def places(level: Floats, uniform_share: float, num_ready: int, total: float) -> tuple[Ints, Floats]:
+    """Where draws fall: ranks of the first share of them among all that can be drawn, sums of priorities of the rest.
+
+    Every level in [0, 1) has a stratum of its own.
+    """
+    num_uniform = round(uniform_share * len(level))
+    first, rest = (
+        (np.arange(len(part)) + part) / max(len(part), 1)
+        for part in (level[:num_uniform], level[num_uniform:])
+    )
+    return np.minimum((first * num_ready).astype(np.int64), num_ready - 1), rest * total
+
+
+def importance(priority: Floats, share: float, num_ready: int, total: float, beta: float) -> Floats32:
+    """Weights (m,), the greatest 1, of what was drawn from ``num_ready`` decisions whose priorities sum up to ``total``."""
+    weight = ((1.0 - share) * (priority * (num_ready / total)) + share) ** -beta
+    return np.asarray((weight / weight.max()).astype(np.float32))
+
+
+def drawn(kept: Kept, weight: Floats32) -> Drawn:
+    """A batch of these decisions."""
+    return Drawn(kept.slot, weight, kept.state, kept.action, kept.reward, kept.discount, kept.after)
+
+
+def level_of(rewards: float, lost: float) -> float:
+    """What a state is worth if all are worth the same; 0 where nothing is lost by discounting."""
+    return rewards / lost if lost > 0.0 else 0.0

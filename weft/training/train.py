@@ -11,6 +11,7 @@ from weft.catalog import duration
 from weft.errors import expect, expect_each
 from weft.io.verb_documents import document
 from weft.training.algorithms import Asked, TrainingRecipe
+from weft.training.distributed.config import spread_settings
 from weft.training.recipes import read_recipe
 from weft.training.run.folder import Outcome, Progress
 from weft.training.run.once import train_once
@@ -63,6 +64,9 @@ def train(
     start: str | None = None,
     resume: bool = False,
     tensorboard: bool = False,
+    engine: str | None = None,
+    actors: int | None = None,
+    address: str | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
     on_done: Callable[[Outcome], None] = lambda outcome: None,
@@ -87,6 +91,9 @@ def train(
         Continue the run in the folder.
     tensorboard
         Write metrics for TensorBoard too.
+    engine, actors, address
+        Where roles run (``local``, ``processes``, ``ray``), how many act, and the Ray cluster they run on; None: as
+        the recipe says.
     on_progress, on_notice
         Called after updates and with lines a person should see, without ``seeds``.
     on_done
@@ -96,12 +103,13 @@ def train(
     if seeds is not None:
         expect_each(seeds, Integral, "whole numbers", "seeds")
     if isinstance(recipe, str | Path):
-        name, chosen = str(recipe), read_recipe(recipe, settings)
+        changes = spread_settings(settings or {}, engine, actors, address)
+        name, chosen = str(recipe), read_recipe(recipe, changes)
     else:
         name, chosen = recipe.name, recipe
     folder = out or folder_of(name)
     origin = name if isinstance(recipe, str | Path) else ""
-    asked = Asked(seed, device, start, workers, threads, tensorboard, origin)
+    asked = Asked(seed, device, start, workers, threads, tensorboard, address, origin)
     if seeds is not None:
         found = train_group(chosen, folder, seeds, asked, on_done=on_done)
         return Trained(chosen, str(folder), tuple(seeds), tuple(found), True)

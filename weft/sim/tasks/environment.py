@@ -7,7 +7,7 @@ times; ``reward.py`` knows further terms. Same-step autoreset: where an episode 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,6 +40,8 @@ from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, Facts, Tasks, TaskState
 from weft.sim.tasks.weights import PRICED, check_weights
 
 Floats32 = npt.NDArray[np.float32]
+Deal = Callable[[int, float], int]
+"""Called as (environment, level in [0, 1)) when an episode begins: which of the environment's problems it plays."""
 
 
 class Buffers(NamedTuple):
@@ -230,6 +232,8 @@ class TaskEnv:
         self._episode = np.zeros(num_envs, np.int64)  # (B,)
         self._origin = np.zeros((num_envs, 2), np.int64)  # seed, number among those of the seed
         self._weights = setup.reward.weights(setup.reward_scale, setup.time_unit)
+        self.deal: Deal | None = None
+        """Who chooses the problem of an episode; None: it is drawn."""
         self._forget()
         self.reset(seed)
 
@@ -300,7 +304,8 @@ class TaskEnv:
             origin, episode = self._origin[e], self._episode[e]
             level = float(keyed_uniform(origin[0], EPISODE, origin[1], episode, 0, 0))
             own = len(self._own[e])
-            self.plays[e] = b = int(self._first[e]) + min(int(level * own), own - 1)
+            place = min(int(level * own), own - 1) if self.deal is None else self.deal(e, level)
+            self.plays[e] = b = int(self._first[e]) + place
             self._draw_facts(b, int(keyed_uniform(origin[0], EPISODE, origin[1], episode, 1, 0) * 2.0**52))
         _start_all(
             self.setup.sight, self.known, self.tasks, self.facts, self.state, self.plays, which, self._buffers

@@ -10,6 +10,8 @@ from weft.tables import FLAG, POSITIVE, Rule, check, checked, number, one_of, wh
 
 LINEAR, LADDER = EXPLORATIONS = ("linear", "ladder")
 """How the probability of an explored choice is set: it falls with time, or every environment has its own."""
+AUTO, GREATEST, ERROR = FIRST_PRIORITIES = ("auto", "greatest", "error")
+"""By what a decision is drawn that was never learned from."""
 _SHARE = number(0, 1)
 
 
@@ -61,6 +63,9 @@ class DQNConfig:
     """Power of the importance weights at the start; it grows to 1 over the updates."""
     priority_epsilon: float = checked(1e-3, POSITIVE)
     """Is added to every error, so that all decisions are drawn now and then."""
+    first_priority: str = checked(AUTO, one_of(*FIRST_PRIORITIES))
+    """A new decision is drawn by the ``greatest`` error so far, or by the ``error`` of the net that made it, which several
+    actors need, lest all that is new counts the same; ``auto``: by ``error`` where there are several actors."""
     uniform_share: float = checked(0.1, _SHARE)
     """Share of every batch that is drawn uniformly."""
     exploration: str = checked(LADDER, one_of(*EXPLORATIONS))

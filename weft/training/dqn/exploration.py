@@ -16,29 +16,43 @@ _SALT = 2
 
 
 class Exploration:
-    """Explored choices and those of the base rule; every environment draws from a sequence of its own."""
+    """Explored choices and those of the base rule; every environment draws from a sequence of its own.
 
-    def __init__(self, config: DQNConfig, seed: int) -> None:
+    Parameters
+    ----------
+    slots
+        Number of the first of the B environments among all that explore, and how many those are; None: they
+        are all.
+    """
+
+    def __init__(self, config: DQNConfig, seed: int, slots: tuple[int, int] | None = None) -> None:
         self._config = config
-        self._draws = Draws("exploration", config.num_envs, seed, _SALT)
+        self._first, self._num_slots = slots or (0, config.num_envs)
+        self._draws = Draws("exploration", config.num_envs, seed, _SALT, first=self._first)
 
     def epsilon(self, collected: int) -> Floats:
         """The probability (B,) that a choice is explored, after so many decisions."""
         config = self._config
         if config.exploration == LADDER:
-            steps = np.arange(config.num_envs) / max(config.num_envs - 1, 1)
-            return np.asarray(config.epsilon ** (1.0 + config.ladder * steps), np.float64)
+            slots = np.arange(self._first, self._first + config.num_envs)
+            return np.asarray(
+                config.epsilon ** (1.0 + config.ladder * (slots / max(self._num_slots - 1, 1))), np.float64
+            )
         gone = min(1.0, collected / (config.epsilon_share * config.samples))
         return np.full(config.num_envs, config.epsilon + gone * (config.epsilon_end - config.epsilon))
 
-    def choose(self, env: CandidateEnv, best: Ints, collected: int) -> Ints:
-        """Choices (B,): mostly the best ones; all draws are made whether or not they are used."""
+    def choose(self, env: CandidateEnv, best: Ints, collected: int, epsilon: Floats | None = None) -> Ints:
+        """Choices (B,): mostly the best ones; all draws are made whether or not they are used.
+
+        ``epsilon`` (B,) stands in for what the configuration says.
+        """
         explores, waits, which, follows = (self._draws.uniform() for _ in range(4))
         chosen = best
         if env.base_column is not None and collected < self._config.warmup:
             chosen = np.where(follows < self._config.base_share, base_choices(env), chosen)
         drawn = drawn_choices(env.mask[:, 0], waits < self._config.wait_share, which)
-        return np.where(explores < self.epsilon(collected), drawn, chosen)
+        level = self.epsilon(collected) if epsilon is None else epsilon
+        return np.where(explores < level, drawn, chosen)
 
     def state(self) -> dict[str, Array]:
         """What a resumed run needs."""

@@ -20,6 +20,12 @@ def candidate_learner(
     recipe: TaskRecipe[DQNConfig], asked: Asked, on_notice: Callable[[str], None]
 ) -> Iterator[Validated]:
     """A net that values candidates, on the streams of a recipe."""
+    if recipe.distributed.engine:
+        from weft.training.distributed.run import spread_learner
+
+        with spread_learner(recipe, asked, on_notice) as spread:
+            yield spread
+        return
     card = candidate_card(recipe, Q)
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")

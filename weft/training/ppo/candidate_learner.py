@@ -152,6 +152,10 @@ class TaskJudge:
         """Percent above the mean of a rule, the mean over cells: no load or cluster outweighs another."""
         return 100.0 * (float((self._by_cell(times) / self._by_cell(rule)).mean()) - 1.0)
 
+    def percent_by_cell(self, times: Floats) -> Floats:
+        """Percent (num_cells,) above the rule that is best on average, of every cell."""
+        return np.asarray(100.0 * (self._by_cell(times) / self._by_cell(self.reference) - 1.0))
+
     def score(self, times: Floats) -> float:
         return -self._percent(times, self.reference)
 

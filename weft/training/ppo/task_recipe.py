@@ -20,6 +20,8 @@ from weft.sim.tasks.rules import LATE
 from weft.tables import NAME, NAMES, check, checked, read_table, whole
 from weft.training.algorithms import algorithm, resolved
 from weft.training.cells import cells_of, dealt, shares
+from weft.training.distributed.config import Distributed, spread_in_words
+from weft.training.distributed.curriculum import Curriculum
 from weft.training.make_env import problems_of
 
 if TYPE_CHECKING:
@@ -83,8 +85,17 @@ class TaskRecipe(Generic[C]):
     base: str = checked("priced", NAME)
     """The rule that orders candidates and whose choice is marked: ``priced``, ``es`` or weights of ``rule-es``."""
 
+    distributed: Distributed = field(default_factory=Distributed)
+    """Where actors and learners are; by default there are none but this process."""
+    curriculum: Curriculum = field(default_factory=Curriculum)
+    """Which cells are played when; by default each environment has its own."""
+
     def __post_init__(self) -> None:
         check(self)
+        if self.curriculum.is_leased and not self.distributed.engine:
+            raise InputError("expected an engine, such as local, to lease to", field="distributed.engine")
+        if self.curriculum.is_leased and self.streams < len(self.cells):
+            raise InputError(f"expected at least one for each of {len(self.cells)} cells", field="streams")
         if len(self.config.hidden) != 1:
             raise InputError(f"expected one width, got {list(self.config.hidden)}", field="config.hidden")
 
@@ -105,6 +116,8 @@ class TaskRecipe(Generic[C]):
             document["algorithm"],
             read_table(paid, document["reward"], "reward"),
             document.get("base", "priced"),
+            read_table(Distributed, document.get("distributed", {}), "distributed"),
+            read_table(Curriculum, document.get("curriculum", {}), "curriculum"),
         )
 
     @property
@@ -137,7 +150,7 @@ class TaskRecipe(Generic[C]):
             self.base_weights  # noqa: B018 - refuses what is no rule with weights
 
     def progress_in_words(self, row: Row) -> str:
-        return f"mean reward {row.get('mean_reward'):.5g}"
+        return f"mean reward {row.get('mean_reward'):.5g}{spread_in_words(row)}"
 
     def validation_in_words(self, row: Row) -> str:
         macro = row.get("validated_macro")
@@ -168,6 +181,8 @@ class TaskRecipe(Generic[C]):
             "reward": asdict(self.reward),
             "config": asdict(self.config),
             "validation": asdict(self.validation),
+            **({"distributed": self.distributed.to_dict()} if self.distributed.engine else {}),
+            **({"curriculum": self.curriculum.to_dict()} if self.curriculum.is_leased else {}),
         }
 
 

@@ -1,0 +1,166 @@
+"""Curricula and ways to explore on the cells of a recipe: learning curves, worst decile, forgetting, held-out cells.
+
+A policy is judged on every cell (held-out ones too) every few updates, always greedily, on the validation split: percent above
+the rule that is best on average, or whatever the recipe's judge counts as times. Curves are means over seeds, at equal samples and,
+by the clock, at equal time. Forgetting is the mean over cells of the last figure less the least there ever was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._distributed.setups import recipe_of
+from weft.policies.candidates.architecture import Q
+from weft.training.distributed.apex import Apex
+from weft.training.distributed.config import Distributed
+from weft.training.distributed.curriculum import Curriculum
+from weft.training.distributed.run import TaskEnvMaker, configurations_of, grid_of, transport_of
+from weft.training.distributed.scheduler import ConfigScheduler, held_out
+from weft.training.ppo.candidate_learner import TaskJudge, candidate_card, scaled
+
+ORDERS = ["lexicographic", "uniform", "gray", "easy", "regret"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One line of the table; ``exploration`` empty is the ladder."""
+
+    order: str
+    exploration: str
+    is_split: bool
+    actors: int
+
+    def __str__(self) -> str:
+        sharing = "split" if self.is_split else "whole"
+        return f"{self.order}/{self.exploration or 'ladder'}/{sharing}/W{self.actors}"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one run of an arm gave."""
+
+    arm: Arm
+    seed: int
+    samples: list[int]
+    seconds: list[float]
+    percent: list[list[float]]  # by judgement, by cell
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this part."""
+    parser.add_argument("--recipe", default="workflows-dqn-quick")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
+    parser.add_argument("--engine", default="local")
+    parser.add_argument("--orders", nargs="+", default=ORDERS)
+    parser.add_argument("--explorations", nargs="+", default=["ladder"], help="ladder, decay, visits, both")
+    parser.add_argument("--split", choices=["whole", "split", "each"], default="whole")
+    parser.add_argument("--actors", type=int, nargs="+", default=[1])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--judged", type=int, default=6, help="judgements per run")
+    parser.add_argument("--held-out", type=float, default=0.3)
+    parser.add_argument("--episodes", type=int, default=8, help="S")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--out", type=Path, help="keep the curves as JSON lines")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train all arms with all seeds and print a table."""
+    splits = {"whole": [False], "split": [True], "each": [False, True]}[options.split]
+    arms = [
+        Arm(order, "" if how == "ladder" else how, is_split, actors)
+        for actors in options.actors
+        for order in options.orders
+        for how in options.explorations
+        for is_split in splits
+    ]
+    todo = [(options, arm, seed) for arm in arms for seed in options.seeds]
+    if options.jobs == 1:
+        curves = [_trained(*one) for one in todo]
+    else:
+        with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+            curves = list(pool.map(_trained, *zip(*todo, strict=True)))
+    if options.out is not None:
+        lines = [json.dumps({**vars(one), "arm": str(one.arm)}) for one in curves]
+        options.out.write_text("\n".join(lines) + "\n")
+    _show(arms, curves, options)
+    return 0
+
+
+def _trained(options: argparse.Namespace, arm: Arm, seed: int) -> Curve:
+    recipe = recipe_of(options.recipe, options.changes)
+    curriculum = Curriculum(
+        order=arm.order,
+        exploration=arm.exploration,
+        is_split=arm.is_split,
+        episodes=options.episodes,
+        held_out=options.held_out,
+    )
+    maker = TaskEnvMaker(scaled(recipe), configurations_of(recipe))
+    workers = [f"actor-{k}" for k in range(arm.actors)]
+    scheduler = ConfigScheduler(grid_of(recipe, maker), curriculum, workers, seed)
+    judge, card = TaskJudge(recipe), candidate_card(recipe, Q)
+    spread = replace(Distributed(), engine=options.engine, actors=arm.actors)
+    learner = Apex(
+        transport_of(spread, None), maker, recipe.config, spread, seed=seed, card=card, scheduler=scheduler
+    )
+    every = max(1, learner.num_updates // options.judged)
+    samples, seconds, percent, spent, started = [], [], [], 0.0, time.perf_counter()
+    try:
+        while learner.update < learner.num_updates:
+            learner.step()
+            if learner.update % every and learner.update != learner.num_updates:
+                continue
+            before = time.perf_counter()
+            samples.append(learner.samples)
+            seconds.append(before - started - spent)
+            percent.append(judge.percent_by_cell(judge.job_times(*learner.policy())).tolist())
+            spent += time.perf_counter() - before
+        return Curve(arm, seed, samples, seconds, percent)
+    finally:
+        learner.close()
+
+
+def _show(arms: list[Arm], curves: list[Curve], options: argparse.Namespace) -> None:
+    num_cells = len(curves[0].percent[0])
+    kept_back = held_out(num_cells, options.held_out)
+    print(
+        f"{num_cells} cells, {int(kept_back.sum())} held out; percent above the best rule; seeds {options.seeds}"
+    )
+    own = {arm: [one for one in curves if one.arm == arm] for arm in arms}
+    points = range(min(len(one.samples) for one in curves))
+    print("\nmean over cells at equal samples (mean over seeds +- their deviation)")
+    heads = "".join(f"{curves[0].samples[k]:>16,}" for k in points)
+    print(f"{'arm':<34}{heads}")
+    for arm in arms:
+        table = np.array([[np.mean(one.percent[k]) for k in points] for one in own[arm]])
+        print(f"{arm!s:<34}" + "".join(f"{_with_spread(column):>16}" for column in table.T))
+    latest = min(one.seconds[-1] for one in curves)
+    print(f"\nat the end (samples), and after {latest:.0f} s of training (time)")
+    names = ("mean", "trained", "held out", "worst decile", "forgetting", "at that time", "seconds")
+    print(f"{'arm':<34}" + "".join(f"{name:>16}" for name in names))
+    for arm in arms:
+        rows = np.array([_figures(one, kept_back, latest) for one in own[arm]])
+        print(f"{arm!s:<34}" + "".join(f"{_with_spread(column):>16}" for column in rows.T))
+
+
+def _figures(curve: Curve, kept_back: np.ndarray, seconds: float) -> list[float]:
+    table = np.array(curve.percent)  # (judgements, cells)
+    last = table[-1]
+    worst = np.sort(last)[-max(1, len(last) // 10) :]
+    then = np.interp(seconds, curve.seconds, table.mean(axis=1))
+    back = last[kept_back].mean() if kept_back.any() else np.nan
+    forgot = (last - table.min(axis=0)).mean()
+    return [last.mean(), last[~kept_back].mean(), back, worst.mean(), forgot, then, curve.seconds[-1]]
+
+
+def _with_spread(column: np.ndarray) -> str:
+    spread = column.std(ddof=1) if len(column) > 1 else 0.0
+    return f"{column.mean():.2f}+-{spread:.2f}"

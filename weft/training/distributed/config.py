@@ -1,0 +1,125 @@
+"""How training is spread: the table ``[distributed]`` of a recipe. Loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from weft.errors import InputError
+from weft.tables import FLAG, POSITIVE, check, checked, number, one_of, whole
+
+ALONE, LOCAL, PROCESSES, RAY = ENGINES = ("", "local", "processes", "ray")
+"""No roles at all; all roles in this process, one after another; processes of this machine; a Ray cluster."""
+APEX, SYNC, ASYNC, GORILA = MODES = ("apex", "sync", "async", "gorila")
+"""One learner; several that wait for one another but for the slowest; several that do not; several with replicas of their own."""
+GLOBAL, OWN = REPLAYS = ("global", "local")
+LONG_BLOCK = 32
+"""Moments of a block where sending it costs something."""
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """Who acts, keeps and learns, and how far they may be apart."""
+
+    engine: str = checked(ALONE, one_of(*ENGINES))
+    """Where roles run: ``local``, ``processes`` or ``ray``; empty: training is not spread."""
+    actors: int = checked(1, whole(1))
+    """Roles that act, each with ``num_envs`` environments."""
+    mode: str = checked(APEX, one_of(*MODES))
+    """``apex``: one learner; ``sync``, ``async``, ``gorila``: several learners push gradients to parameter servers."""
+    shards: int = checked(1, whole(1))
+    """Roles that keep decisions; each has its part of ``replay``."""
+    block: int = checked(0, whole(0))
+    """Moments that an actor sends at once; 0: one where all roles are in this process, else 32."""
+    in_flight: int = checked(2, whole(1))
+    """Orders that an actor has at most, so that it need not wait for the next; in this process 1."""
+    prefetch: int = checked(4, whole(1))
+    """Batches that are on their way to the learner; in this process 1."""
+    ahead: int = checked(4, whole(0))
+    """Batches by which learning may be behind what the replay ratio asks for before actors wait; in this process 0."""
+    publish_every: int = checked(8, whole(1))
+    """Gradient steps from one version of the weights to the next; in this process 1."""
+    learners: int = checked(1, whole(1))
+    """Gradients that make a step (``sync``), or learners that push (``async``, ``gorila``)."""
+    backups: int = checked(0, whole(0))
+    """Learners beyond those, so that a step need not wait for the slowest: ``sync``."""
+    servers: int = checked(1, whole(1))
+    """Parameter servers, each with its part of the weights."""
+    max_staleness: int = checked(8, whole(0))
+    """Steps by which the weights of a gradient may be behind before it is dropped: ``async``, ``gorila``."""
+    push_every: int = checked(1, whole(1))
+    """Batches whose gradients a learner of ``gorila`` adds up before it pushes them."""
+    fetch_every: int = checked(1, whole(1))
+    """Batches after which it fetches weights; in between it follows its own gradients."""
+    replay: str = checked("global", one_of(*REPLAYS))
+    """``global``: all learners draw from all shards; ``local``: each from its own, which one actor in so many fills."""
+    max_failures: int = checked(100, whole(0))
+    """Lost roles after which the run stops."""
+    patience: float = checked(300.0, POSITIVE)
+    """Seconds without any answer after which the run stops."""
+    slowest: float = checked(1.0, number(1))
+    """How much longer than the others the last learner takes, for experiments."""
+    is_replay_saved: bool = checked(False, FLAG)
+    """Whether checkpoints hold what the shards keep; in this process they always do."""
+
+    def __post_init__(self) -> None:
+        check(self, "distributed.")
+        if self.backups and self.mode != SYNC:
+            raise InputError(
+                f"expected 0 unless mode = {SYNC!r}, got {self.backups}", field="distributed.backups"
+            )
+        if self.mode == APEX and self.learners > 1:
+            raise InputError(
+                f"expected 1 with mode = {APEX!r}, got {self.learners}", field="distributed.learners"
+            )
+        if self.replay == OWN and (self.mode == APEX or self.shards != self.num_learners):
+            raise InputError(
+                f"expected as many as learners, {self.num_learners}, with replay = {OWN!r}, got {self.shards}",
+                field="distributed.shards",
+            )
+        if self.mode != GORILA and max(self.push_every, self.fetch_every) > 1:
+            raise InputError(f"expected 1 unless mode = {GORILA!r}", field="distributed.push_every")
+
+    @property
+    def num_learners(self) -> int:
+        """Learners in all."""
+        return self.learners + self.backups
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all roles are in this process, where nothing is gained by working ahead."""
+        return self.engine == LOCAL
+
+    @property
+    def effective(self) -> Distributed:
+        """With what ``local`` does not need, and with what was left open, filled in."""
+        if self.is_here:
+            return replace(self, block=self.block or 1, in_flight=1, prefetch=1, ahead=0, publish_every=1)
+        return replace(self, block=self.block or LONG_BLOCK)
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain JSON."""
+        return asdict(self)
+
+
+def spread_in_words(row: Mapping[str, object]) -> str:
+    """How spread training goes: pace, how far actors are behind, what was drawn per decision, roles started again."""
+    if "restarts" not in row:
+        return ""
+    return (
+        f", {row['decisions_per_second']:,.0f} samples/s, {row['staleness']:.1f} versions behind, "
+        f"replay ratio {row['replay_ratio']:.2f}, {row['restarts']} restarts"
+    )
+
+
+def spread_settings(
+    settings: Mapping[str, object], engine: str | None, actors: int | None, address: str | None
+) -> dict[str, object]:
+    """Changes of a recipe, with what the options of the same names say of where it is trained."""
+    chosen = engine or (RAY if address else None)
+    if address is not None and chosen != RAY:
+        raise InputError(f"expected engine ray with an address, got {chosen}", field="engine")
+    if chosen is not None and chosen not in ENGINES[1:]:
+        raise InputError(f"expected one of {', '.join(ENGINES[1:])}, got {chosen!r}", field="engine")
+    given = {"distributed.engine": chosen, "distributed.actors": actors}
+    return {**settings, **{key: value for key, value in given.items() if value is not None}}

@@ -1,0 +1,136 @@
+"""The learner of a recipe that is spread: transport, environments, curriculum and judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weft.model.problem import Problem
+from weft.policies.candidates.architecture import Q
+from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.training.algorithms import Asked
+from weft.training.cells import dealt, shares
+from weft.training.distributed.apex import Apex
+from weft.training.distributed.config import APEX, LOCAL, PROCESSES, Distributed
+from weft.training.distributed.gradients import Gradients
+from weft.training.distributed.leases import Seats
+from weft.training.distributed.local import LocalTransport
+from weft.training.distributed.processes import ProcessTransport
+from weft.training.distributed.scheduler import ConfigScheduler, Grid
+from weft.training.distributed.transport import Transport
+from weft.training.dqn.config import DQNConfig
+from weft.training.dqn.exploration import base_choices
+from weft.training.environment import Floats
+from weft.training.first_weights import starting_weights
+from weft.training.ppo.candidate_learner import TaskJudge, candidate_card, scaled
+from weft.training.ppo.task_recipe import TaskRecipe
+from weft.training.ppo.validation import Validated
+
+
+@dataclass(frozen=True)
+class TaskEnvMaker:
+    """Makes environments of single tasks; an :class:`weft.training.distributed.actor.EnvMaker`."""
+
+    setup: TaskSetup
+    configurations: tuple[int, ...] = ()
+    """Of every problem, the cell it belongs to; empty: episodes are dealt and not leased."""
+
+    def env(self, num_envs: int) -> TaskEnv:
+        return TaskEnv(self.setup, num_envs, shared=bool(self.configurations))
+
+    def seats(self, env: TaskEnv, seed: int) -> Seats | None:
+        if not self.configurations:
+            return None
+        each = np.array(self.configurations, np.int64)
+        return Seats(env, [each] * env.num_envs, seed)
+
+
+def configurations_of(recipe: TaskRecipe[DQNConfig]) -> tuple[int, ...]:
+    """The cell of every training problem, in their order."""
+    counts = shares(recipe.streams, len(recipe.cells))
+    return dealt([[cell] * count for cell, count in enumerate(counts)])
+
+
+def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
+    """The cells of a recipe as points of a grid, with how hard they are and what the base rule makes of them."""
+    names = [key for key in recipe.cells[0].settings if len({str(c.settings[key]) for c in recipe.cells}) > 1]
+    values = {key: list(dict.fromkeys(str(c.settings[key]) for c in recipe.cells)) for key in names}
+    points = [[values[key].index(str(cell.settings[key])) for key in names] for cell in recipe.cells]
+    each = np.array(maker.configurations)
+    problems = maker.setup.problems
+    first = [int(np.flatnonzero(each == cell)[0]) for cell in range(len(recipe.cells))]
+    hard = [offered_load(problems[k]) for k in first]
+    scale = recipe.config.reward_scale
+    return Grid(
+        np.array(points, np.int64).reshape(len(recipe.cells), len(names)),
+        np.array(hard),
+        scale * base_returns(maker.setup, first),
+    )
+
+
+def offered_load(problem: Problem) -> float:
+    """How hard a configuration is: work on the best devices per time and slot, while jobs are released."""
+    work = float(problem.best_run_times.sum())
+    last = max(job.release for job in problem.jobs)
+    return work / (last or work) / float(problem.cluster.slots.sum())
+
+
+def base_returns(setup: TaskSetup, which: Sequence[int]) -> Floats:
+    """What the base rule gets (len(which),) for an episode of each of these problems."""
+    chosen = replace(setup, problems=tuple(setup.problems[k] for k in which))
+    env = TaskEnv(chosen, len(which))
+    total, is_over = np.zeros(len(which)), np.zeros(len(which), np.bool_)
+    while not is_over.all():
+        reward, done = env.step(np.ascontiguousarray(base_choices(env)[:, None]))
+        total += np.where(is_over, 0.0, reward)
+        is_over |= done
+    return total
+
+
+def transport_of(spread: Distributed, address: str | None) -> Transport:
+    """What carries the calls."""
+    if spread.engine == LOCAL:
+        return LocalTransport()
+    if spread.engine == PROCESSES:
+        return ProcessTransport()
+    from weft.training.distributed.ray_transport import RayTransport
+
+    return RayTransport(address, spread.actors + spread.shards + spread.num_learners + spread.servers)
+
+
+@contextmanager
+def spread_learner(
+    recipe: TaskRecipe[DQNConfig], asked: Asked, on_notice: Callable[[str], None]
+) -> Iterator[Validated]:
+    """A net that values candidates, on the streams of a recipe, with roles where the recipe says."""
+    card = candidate_card(recipe, Q)
+    weights = starting_weights(asked.start, card)
+    on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
+    spread, curriculum = recipe.distributed, recipe.curriculum
+    maker = TaskEnvMaker(scaled(recipe), configurations_of(recipe) if curriculum.is_leased else ())
+    workers = [f"actor-{k}" for k in range(spread.actors)]
+    scheduler = (
+        ConfigScheduler(grid_of(recipe, maker), curriculum, workers, asked.seed)
+        if curriculum.is_leased
+        else None
+    )
+    judge = TaskJudge(recipe)
+    learner: Apex | Gradients = (Apex if spread.mode == APEX else Gradients)(
+        transport_of(spread, asked.address),
+        maker,
+        recipe.config,
+        spread,
+        seed=asked.seed,
+        device=asked.device,
+        start=weights,
+        card=card,
+        scheduler=scheduler,
+        on_notice=on_notice,
+    )
+    try:
+        yield Validated(learner, judge, recipe.every)
+    finally:
+        learner.close()
