@@ -22,8 +22,9 @@ PENDING = ("slots", "earliest")
 """How pending sets are filled: free slots after a world step; at once, so that a set has the earliest tasks."""
 STEPPINGS = ("single", "multi")
 """Whether every cluster takes one task per world step, or goes on until none takes one."""
-CONFLICTS = ("lowest", "softmax", "count")
-"""Who gets a task that several clusters pick: the lowest index; by Bayes with a prior over room, as a softmax or a share."""
+CONFLICTS = ("lowest", "softmax", "count", "own")
+"""Who gets a task that several clusters pick: the lowest index; by Bayes with a prior over room, as a softmax or a
+share; as the allocator says, and by softmax where none is asked."""
 MOST_CLUSTERS = 62
 """Connections are kept as bits of one word."""
 

@@ -18,6 +18,7 @@ from weft.sim.elastic.conflicts import act
 from weft.sim.elastic.moves import begin
 from weft.sim.elastic.observation import ElasticSight, new_sight, observe
 from weft.sim.elastic.state import (
+    SKIPPED,
     Log,
     Move,
     Outcome,
@@ -30,6 +31,7 @@ from weft.sim.elastic.state import (
     new_outcome,
     new_state,
 )
+from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
 from weft.sim.random import keyed_uniform
 
@@ -58,13 +60,31 @@ def _begin_all(w: World, s: State, origin: Ints, number: Ints, sight: ElasticSig
         observe(w, s, b, sight)
 
 
+@inlined
+def _stand_still(out: Outcome, b: int) -> None:
+    for n in range(out.reward.shape[1]):
+        out.reward[b, n], out.outcome[b, n] = 0.0, SKIPPED
+    out.alive[b], out.advanced[b], out.done[b], out.mean[b] = 0.0, False, False, np.nan
+
+
 @kernel
 def _act_all(
-    w: World, s: State, move: Move, out: Outcome, log: Log, origin: Ints, number: Ints, sight: ElasticSight
+    w: World,
+    s: State,
+    move: Move,
+    out: Outcome,
+    log: Log,
+    origin: Ints,
+    number: Ints,
+    sight: ElasticSight,
+    once: bool,
 ) -> None:
     for b in range(len(number)):
+        if s.done[b] == s.status.shape[1]:  # an episode that has ended, where none follows
+            _stand_still(out, b)
+            continue
         act(w, s, b, move, out, log)
-        if out.done[b]:
+        if out.done[b] and not once:
             number[b] += 1
             _begin_episode(w, s, b, origin, number)
         observe(w, s, b, sight)
@@ -83,11 +103,15 @@ class ElasticBatch:
         In place of those of the problem.
     seed
         Seeds all copies; an array gives each the seed it would have alone.
+    once
+        Whether an episode that ends is followed by none.
+    records
+        Whether every world step of every running task is kept.
     """
 
     def __init__(
         self, problem: ElasticProblem, num_envs: int = 1, *, stepping: str = "", conflicts: str = "",
-        seed: int | Ints = 0,
+        seed: int | Ints = 0, once: bool = False, records: bool = False,
     ) -> None:  # fmt: skip
         if num_envs < 1:
             raise InputError(f"expected a whole number >= 1, got {num_envs}", field="num_envs")
@@ -98,7 +122,10 @@ class ElasticBatch:
         self.state = new_state(self.problem, num_envs)
         self._move = new_move(self.problem, num_envs)
         self._out = new_outcome(self.problem, num_envs)
-        self._log = new_log(self.problem, 0)
+        self._once = once
+        self._step_rows = num_envs * problem.num_clusters * most_running(problem) if records else 0
+        self._log = new_log(self.problem, 4 * self._step_rows + 20_000 if records else 0)
+        self._kept: list[tuple[Ints, Floats]] = []
         self._sight = new_sight(self.problem, num_envs)
         self._origin = np.zeros((num_envs, 2), np.int64)  # seed, number among those of the seed
         self._number = np.zeros(num_envs, np.int64)
@@ -174,11 +201,36 @@ class ElasticBatch:
 
     def step(self, move: Move) -> ElasticMove:
         """The same with buffers that are already filled; they may be changed."""
+        if self._step_rows and self._log.count[0] + self._step_rows > len(self._log.rows):
+            self.drain()
         _act_all(
-            self.world, self.state, move, self._out, self._log, self._origin, self._number, self._sight
+            self.world, self.state, move, self._out, self._log, self._origin, self._number, self._sight, self._once
         )  # fmt: skip
         out = self._out
         return ElasticMove(out.reward, out.alive, out.outcome, out.advanced, out.done, out.mean)
+
+    @property
+    def is_over(self) -> Bools:
+        """Where all tasks have ended, and no episode follows; (B,)."""
+        return np.asarray(self.state.done == self.problem.num_tasks)
+
+    @property
+    def buffers(self) -> tuple[Move, Outcome, Log]:
+        """What kernels write that run whole episodes."""
+        return self._move, self._out, self._log
+
+    def drain(self) -> None:
+        """Move what the log holds to what is kept, so that it has room again."""
+        count = int(self._log.count[0])
+        if count:
+            self._kept.append((self._log.rows[:count].copy(), self._log.progress[:count].copy()))
+            self._log.count[0] = 0
+
+    def recorded(self) -> tuple[Ints, Floats]:
+        """All rows of the log so far, see ``Log``: (num_rows, 6 + R), and the progress after each."""
+        self.drain()
+        parts = self._kept or [(self._log.rows[:0], self._log.progress[:0])]
+        return np.concatenate([rows for rows, _ in parts]), np.concatenate([values for _, values in parts])
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """A copy of everything that changes."""

@@ -56,9 +56,8 @@ def _draw_links(w: World, key: int, j: int) -> int:
             if wide > widest:
                 best, widest = n, wide
         return bits if bits != 0 else np.int64(1) << best
-    count = (
-        min(np.int64(keyed_uniform(key, LINK, j, num_clusters, 0, 0) * num_clusters), num_clusters - 1) + 1
-    )
+    drawn = np.int64(keyed_uniform(key, LINK, j, num_clusters, 0, 0) * num_clusters)
+    count = np.int64(1) + min(drawn, np.int64(num_clusters - 1))
     for _ in range(count):
         best, lowest = np.int64(-1), 2.0
         for n in range(num_clusters):

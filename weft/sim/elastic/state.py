@@ -140,7 +140,7 @@ def compile_world(problem: ElasticProblem) -> World:
         switching=float(problem.switching),
         is_multi=problem.stepping == "multi",
         is_earliest=problem.pending == "earliest",
-        conflicts=CONFLICTS.index(problem.conflicts),
+        conflicts=CONFLICTS.index("softmax" if problem.conflicts == "own" else problem.conflicts),
     )
 
 
