@@ -100,22 +100,24 @@ class Leader:
         kind = reply["kind"]
         if kind == "refused":
             return self._refused(int(reply["by"]))
-        if kind == "stopped":
-            self.waiting_for.pop(party, None)
+        if self.phase == "over":
+            if kind == "stopped":
+                self.waiting_for.pop(party, None)
+            return []
         if kind == "rejected":
             who = "the source" if party == SOURCE else f"cluster {party}"
             raise ProtocolError(f"{who} refused orders: {reply['why']}")
         if kind == "promised":
-            return self._promised(party, reply) if self.phase == "promise" else self._heard_again(party)
+            return self._promised(party, reply) if self.phase == "promise" else self.hear(party)
         if kind == "submitted" and party == SOURCE:
             return self._submitted(reply)
         if kind == "state" and party in self.waiting_for:
             return self._told(party, reply)
         return []
 
-    def _heard_again(self, party: int) -> Sends:
-        """A cluster that was given up is back after all: all promise again, and this time it is waited for."""
-        if party not in self.lost or self.phase == "over":
+    def hear(self, party: int) -> Sends:
+        """A cluster that was given up can be reached: all promise again, and this time it is waited for."""
+        if party not in self.lost or self.phase in ("over", "fenced"):
             return []
         self._heard.add(party)
         return self.begin()
@@ -178,7 +180,8 @@ class Leader:
 
     def _mending(self, n: int) -> Message:
         shown = self.shown[n]
-        orders: Message = {"kind": "act", "seq": shown.seq, "lost": sorted(self.lost)}
+        # those that return count as given up until they have agreed too: else a conflict could be settled anew
+        orders: Message = {"kind": "act", "seq": shown.seq, "lost": sorted(self.lost | self._returning)}
         mine = [*shown.finished, *(held.task.number for held in shown.running)]
         gone = [number for number in mine if self._holder[number] != n]
         stale = [one.number for one in shown.waiting if one.number in self._holder]
@@ -209,6 +212,8 @@ class Leader:
                 orders["taken"] = orders.get("taken", []) + [[t, self._holder[t]] for t in stale]
                 if "order" in orders:
                     orders["order"] = [*orders["order"], *stale]
+            if self._returning:
+                orders["lost"] = sorted(self.lost)
             if self.last.advances:
                 orders["advance"] = True
             sends.append(self._send(n, orders))
@@ -256,6 +261,7 @@ class Leader:
         if self.waiting_for or self.phase not in ("mend", "act", "tell"):
             return []
         if self.phase == "act":
+            self._returning = set()
             advances = self.last is not None and self.last.advances
             self.step, self.round = (self.step + 1, 0) if advances else (self.step, self.round + 1)
         num_untold = sum(not is_told for is_told in self._ended.values())
