@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from weft import plugins
 from weft.errors import InputError, UnsupportedError
-from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
+from weft.kinds import ELASTIC, KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.result import Result as Result
 from weft.result import duration as duration
 from weft.result import quality as quality
+from weft.roster import ALLOCATORS as ALLOCATORS
 from weft.roster import DISPATCHERS as DISPATCHERS
 from weft.roster import PLAN as PLAN
 from weft.roster import PLANNERS as PLANNERS
@@ -45,7 +47,7 @@ def policy_file(name: str) -> str | None:
     if name not in POLICIES:
         return None
     entry = POLICIES[name]
-    card = entry.target if isinstance(entry, Entry) else entry.queues or entry.tasks
+    card = entry.target if isinstance(entry, Entry) else entry.queues or entry.tasks or entry.elastic
     return str(Path(__file__).resolve().parent.parent / card)
 
 
@@ -164,8 +166,23 @@ def _task_scheduler(name: str | Any) -> Any:
     return None if other is None else _own().as_dispatcher(other)
 
 
+def _allocator(name: str | Any) -> Any:
+    as_allocator = _resolved("weft.schedulers.allocators.own:as_allocator")
+    if not isinstance(name, str):
+        return as_allocator(name)
+    if name in ALLOCATORS:
+        return _resolved(ALLOCATORS[name].elastic)
+    if _STATIC.fullmatch(name):
+        return _resolved("weft.schedulers.allocators.rules:static_of")(name)
+    if is_policy(name):
+        return _resolved("weft.policies.han.allocator:load_allocator")(policy_file(name) or name)
+    other = None if kinds_of(name) else _outside(name)
+    return None if other is None else as_allocator(other)
+
+
+_STATIC = re.compile(r"static-[1-9]\d{0,3}(\+lowest)?")
 _FINDERS: dict[str, Callable[[Any], Any]] = {
-    PROBLEMS.name: _planner, QUEUES.name: _queue_scheduler, TASKS.name: _task_scheduler,
+    PROBLEMS.name: _planner, QUEUES.name: _queue_scheduler, TASKS.name: _task_scheduler, ELASTIC.name: _allocator,
 }  # fmt: skip
 """Who looks a name up in a kind of run; None: the name does not act there."""
 
@@ -182,6 +199,8 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
         acts_on = [TASKS.name] if rule is not None and rule.may_profile else []
     if name in PLANNERS:
         acts_on.append(PROBLEMS.name)
+    if name in ALLOCATORS or _STATIC.fullmatch(name):
+        acts_on.append(ELASTIC.name)
     if name in POLICIES:
         acts_on += POLICIES[name].acts_on
     return tuple(kind for kind in KINDS.values() if kind.name in acts_on)
@@ -211,7 +230,7 @@ def _outside(name: str) -> Any | None:
 
 def builtin_names() -> frozenset[str]:
     """All names that are weft's own."""
-    return frozenset((*PLANNERS, *DISPATCHERS, *POLICIES))
+    return frozenset((*PLANNERS, *DISPATCHERS, *ALLOCATORS, *POLICIES))
 
 
 def _refusal(name: str, kind: Kind) -> InputError:
@@ -224,7 +243,7 @@ def _refusal(name: str, kind: Kind) -> InputError:
         elsewhere = (TASKS,)  # dispatchers of others decide task by task
     if elsewhere:
         return InputError(_what_it_is(name, elsewhere, kind), field="scheduler")
-    here = [*PLANNERS] if kind is PROBLEMS else [one for one in DISPATCHERS if kind in kinds_of(one)]
+    here = [one for one in (*PLANNERS, *DISPATCHERS, *ALLOCATORS) if kind in kinds_of(one)]
     close = difflib.get_close_matches(name.partition("+")[0], here, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     if name.endswith(".py"):
@@ -234,6 +253,8 @@ def _refusal(name: str, kind: Kind) -> InputError:
 
 def _what_it_is(name: str, elsewhere: tuple[Kind, ...], wanted: Kind) -> str:
     acts = " and ".join(kind.words for kind in elsewhere)
+    if elsewhere == (ELASTIC,):
+        return f"{name} is an allocator: it acts on {acts}, not on {wanted.words}"
     if wanted is PROBLEMS:
         hint = (
             f"; weft evaluate FILE -s {name} runs it, or workflows with --set load=0.8"

@@ -64,4 +64,17 @@ TASKS = Kind(
     ("mean_jct", "p99_jct", "utilisation", "batch_fill", "makespan", "expired"),
     "ran in",
 )
-KINDS = {kind.name: kind for kind in (PROBLEMS, QUEUES, TASKS)}
+ELASTIC = Kind(
+    "elastic",
+    "elastic tasks (clusters that give them units of several resources)",
+    "allocator",
+    ("random", "min", "static-k", "optimus", "tiresias", "shortest-first"),
+    "optimus",
+    "mean_completion",
+    (
+        *("mean_completion", "median_completion", "p95_completion", "variance", "longest_wait"),
+        *("cpu_use", "gpu_use", "peak_alive"),
+    ),
+    "ran in",
+)
+KINDS = {kind.name: kind for kind in (PROBLEMS, QUEUES, TASKS, ELASTIC)}

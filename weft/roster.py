@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weft.kinds import PROBLEMS, QUEUES, TASKS
+from weft.kinds import ELASTIC, PROBLEMS, QUEUES, TASKS
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,13 @@ class Views:
     """Its rule on queues by kind, for streams of one repeated job."""
     tasks: str = ""
     """Its rule on single tasks, for everything else: several jobs, transfers, capacities, noise."""
+    elastic: str = ""
+    """The allocator of elastic tasks."""
 
     @property
     def acts_on(self) -> tuple[str, ...]:
         """The names of its views."""
-        return tuple(name for name in (QUEUES.name, TASKS.name) if getattr(self, name))
+        return tuple(name for name in (QUEUES.name, TASKS.name, ELASTIC.name) if getattr(self, name))
 
     @property
     def may_profile(self) -> bool:
@@ -109,6 +111,22 @@ DISPATCHERS: dict[str, Views] = {
 }
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
 ``NAME+profile`` that of a rule on single tasks that learns run times; ``plan:NAME`` has a planner plan the jobs as they arrive."""
+
+_ALLOCATE = "weft.schedulers.allocators.rules"
+ALLOCATORS: dict[str, Views] = {
+    "random": Views("any pending task with any units; the floor of any comparison", elastic=f"{_ALLOCATE}:random"),
+    "min": Views("any pending task with what it needs; long queues where speed depends on units", elastic=f"{_ALLOCATE}:minimum"),
+    "static-5": Views("any pending task; five units of what makes its type faster", elastic=f"{_ALLOCATE}:static_5"),
+    "static-10": Views("the same with ten; two lines that are hard to beat", elastic=f"{_ALLOCATE}:static_10"),
+    "static-k": Views("the same with units per type, tuned on other episodes", elastic="weft.schedulers.allocators.running:static_k"),
+    "shortest-first": Views("the task that ends first with its best units; clusters pick in turn", elastic=f"{_ALLOCATE}:shortest_first"),
+    "optimus": Views("units where a fitted speed gains the most; gives running tasks new units", elastic=f"{_ALLOCATE}:optimus"),
+    "optimus-swapped": Views("the same with CPUs and GPUs swapped in the fit, as once published", elastic=f"{_ALLOCATE}:optimus_swapped"),
+    "tiresias": Views("GPUs to the tasks that have had the least, as many as they may have", elastic=f"{_ALLOCATE}:tiresias"),
+    "tiresias-min": Views("the same with no more GPUs than a task needs", elastic=f"{_ALLOCATE}:tiresias_min"),
+    "drf": Views("equal shares of what each task needs most of; gives running tasks new units", elastic=f"{_ALLOCATE}:drf"),
+}
+"""``static-K`` is static-5 with K units; ``+lowest`` settles its conflicts by index instead of by Bayes."""
 # fmt: on
 
 WAIT = "+wait"
@@ -123,9 +141,14 @@ VARIANTS = {
     f"NAME{WAIT}": f"a dispatcher that acts on {QUEUES} and waits for the next event where NAME idles",
     f"NAME{PROFILE}": f"a rule or policy that acts on {TASKS} and corrects stated run times, per kind and class, by those observed",
     f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
+    "static-K": f"an allocator of {ELASTIC} tasks that gives K units of what makes a type faster; +lowest: no Bayes",
 }
 """How further dispatchers are named, and what they do."""
-ROLES: dict[str, Mapping[str, Entry | Views]] = {"planner": PLANNERS, "dispatcher": DISPATCHERS}
+ROLES: dict[str, Mapping[str, Entry | Views]] = {
+    "planner": PLANNERS,
+    "dispatcher": DISPATCHERS,
+    "allocator": ALLOCATORS,
+}
 
 
 POLICIES: dict[str, Entry | Views] = {

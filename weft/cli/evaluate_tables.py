@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli import output
-from weft.kinds import PROBLEMS
+from weft.kinds import ELASTIC, PROBLEMS
 
 if TYPE_CHECKING:
     from weft.evaluation.statistics import Comparison
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 _COLUMNS = {"slr": "slr", "speedup": "speedup", "above bound": "gap_percent"}
 _STREAM_COLUMNS = {"99th percentile": "p99_jct", "utilisation": "utilisation", "batch fill": "batch_fill"}
+_ELASTIC_COLUMNS = {
+    "median": "median_completion",
+    "95th percentile": "p95_completion",
+    "longest wait": "longest_wait",
+    "CPUs in use": "cpu_use",
+    "GPUs in use": "gpu_use",
+}
 """Columns of the table -> the metric each shows."""
 
 
@@ -149,13 +156,18 @@ def _show_cell(found: Evaluation, cell: str) -> None:
             _against(found, cell, name),
             style="bold" if is_best else None,
         )
-    output.show(table, spare=("speedup", "slr", "batch fill", "utilisation", took))
+    output.show(
+        table,
+        spare=("speedup", "slr", "batch fill", "utilisation", "CPUs in use", "GPUs in use", "median", took),
+    )
 
 
 def _columns(found: Evaluation) -> dict[str, str]:
     """Header -> metric of the columns beside the mean; none for batches where all are full."""
     if found.kind is PROBLEMS:
         return _COLUMNS
+    if found.kind is ELASTIC:
+        return _ELASTIC_COLUMNS
     is_full = all(one.mean == 1.0 for one in found.summary if one.metric == "batch_fill")
     return {
         key: metric for key, metric in _STREAM_COLUMNS.items() if not (metric == "batch_fill" and is_full)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.errors import InputError
-from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
+from weft.kinds import ELASTIC, KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.plugins import SCENARIOS, allowed, blamed, find, is_code, made
-from weft.scenarios import makers
+from weft.scenarios import elastic, makers
 from weft.scenarios.settings import Setting, Value
 from weft.scenarios.workflows import workflow
 from weft.tables import is_number
@@ -111,6 +111,14 @@ GENERATORS: dict[str, Generator] = {
         makers.random_stream_problem,
         brings_machines=True,
         kind=QUEUES,
+    ),
+    "elastic": Generator(
+        tuple(setting.name for setting in elastic.SETTINGS),
+        elastic.refuse_graph,
+        brings_machines=True,
+        kind=ELASTIC,
+        seeds_are_samples=True,
+        usual=elastic.SETTINGS,
     ),
     "files": Generator(
         tuple(setting.name for setting in FILE_SETTINGS),

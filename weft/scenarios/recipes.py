@@ -18,7 +18,7 @@ from typing import Any
 from weft.errors import InputError
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
-from weft.kinds import PROBLEMS, TASKS, Kind
+from weft.kinds import ELASTIC, PROBLEMS, TASKS, Kind
 from weft.model.problem import METRICS
 from weft.plugins import SCENARIOS, offers, refuse_code
 from weft.scenarios.generators import GENERATORS, OwnGenerator, keep, kind_under, own_generator
@@ -125,7 +125,7 @@ class Recipe:
             generator=generator,
             settings=_settings(generator, tables),
             summary=text_of(document.get("summary", ""), "summary"),
-            metric=_one_of(document.get("metric"), METRICS, "metric"),
+            metric=_one_of(document.get("metric"), (*METRICS, GENERATORS[generator].kind.metric), "metric"),
             copies=bool(document.get("copies", True)),
             schedulers=tuple(document.get("schedulers", GENERATORS[generator].kind.schedulers)),
             groups=groups_of(document["groups"], ()) if document.get("groups") else (),
@@ -273,7 +273,7 @@ def _with_absolute_files(document: Document, origin: Path) -> dict[str, Any]:
         own["cluster"] = str(origin.parent / cluster)
     if isinstance(own.get("graph"), str):
         own["graph"] = str(origin.parent / own["graph"])
-    for key in ("data", "trace"):
+    for key in ("data", "trace", "table"):
         named = own.get("settings", {}).get(key)
         if isinstance(named, str) and named:
             own["settings"] = own["settings"] | {key: str(origin.parent / named)}
@@ -319,7 +319,11 @@ def _recipe(document: Document, origin: Path) -> Recipe:
         generator,
         settings,
         document.get("summary", ""),
-        _one_of(document.get("metric", usual.metric), METRICS, "metric"),
+        _one_of(
+            document.get("metric", usual.metric),
+            (*METRICS, *usual.metrics) if usual is ELASTIC else METRICS,
+            "metric",
+        ),
         document.get("copies", True),
         schedulers,
         groups_of(document["groups"], schedulers) if document.get("groups") else (),

@@ -17,9 +17,11 @@ import numpy as np
 
 from weft.errors import InputError, WeftError
 from weft.kinds import TASKS, Kind
+from weft.model.elastic import ElasticProblem
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.model.stream import StreamProblem
+from weft.scenarios.elastic import elastic_problem
 from weft.scenarios.generators import FILE_SETTINGS, GENERATORS, OwnGenerator, own_generator
 from weft.scenarios.recipes import Recipe, read_recipe
 from weft.scenarios.settings import Value, grid
@@ -157,6 +159,12 @@ class Scenario:
         drawn = int(np.random.SeedSequence([self.generator_seed(split, index), seed]).generate_state(1)[0])
         return self.own.make(self.settings, drawn).replaced(name=self.problem_name(split, index))
 
+    def elastic(self, split: str, index: int) -> ElasticProblem:
+        """The elastic tasks at this index of a split, and the clusters that run them."""
+        self._check_index(split, index)
+        with self._located():
+            return elastic_problem(self, split, index)
+
     def stream(self, split: str, index: int) -> StreamProblem:
         """The stream of jobs at this index of a split."""
         with self._located():
@@ -198,8 +206,9 @@ class Scenario:
         if self.settings.get("data"):
             folder = Path(str(self.settings["data"]))
             return tuple(str(path) for path in sorted(folder.glob("tpch_*.json")))
-        if self.settings.get("trace"):
-            parts = (*parts, str(self.settings["trace"]))
+        for key in ("trace", "table"):
+            if self.settings.get(key):
+                parts = (*parts, str(self.settings[key]))
         return (*self.recipe.files, *parts)
 
     def _check_index(self, split: str, index: int) -> None:

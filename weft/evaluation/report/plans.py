@@ -13,7 +13,7 @@ from weft.evaluation.report.words import count, losses, quantity, words
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
 from weft.evaluation.sweep.standing import standing
-from weft.kinds import TASKS
+from weft.kinds import ELASTIC, TASKS
 
 MOST_PANELS = 3
 MOST_NAMED = 10
@@ -29,7 +29,7 @@ def side_by_side(swept: Evaluation, chosen: str, wanted: str | None, notice: Not
     if swept.asked is None:
         return None
     named = None if wanted is None else find_instance(swept, wanted)
-    if swept.kind is TASKS and named is None:  # nothing would be drawn
+    if swept.kind in (TASKS, ELASTIC) and named is None:  # nothing would be drawn
         return None
     cell, sample = named or _typical(swept, chosen)
     names = _rivals(swept, chosen)
@@ -132,7 +132,7 @@ def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
         f"by {words(swept.metric)}; it loses on {len(beaten)} of {len(found)}."
     )
     blocks: list[Block] = [Table(headers, rows, (2, 3, 5, 6), caption)]
-    if swept.asked is not None and swept.kind is not TASKS:
+    if swept.asked is not None and swept.kind not in (TASKS, ELASTIC):
         for loss in beaten[:MOST_DRAWN]:
             notice(f"drawing {swept.title}: {_where(loss.cell, loss.sample)}")
             drawn = _drawn(swept, loss.cell, loss.sample, (chosen, loss.rival), "loss")

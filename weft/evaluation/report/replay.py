@@ -17,7 +17,7 @@ from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
 from weft.evaluation.sweep.plan_runs import noise_seed
 from weft.evaluation.sweep.queue_runs import Outcome, workload_seed
-from weft.kinds import QUEUES, TASKS
+from weft.kinds import ELASTIC, QUEUES, TASKS
 from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
@@ -67,8 +67,8 @@ def draw(
         Which jobs of a stream are shown: those in the ``middle``, or where the first scheduler
         loses most to the second (``loss``).
     """
-    if swept.kind is TASKS:
-        raise InputError("work that is dispatched task by task is not drawn", file=swept.source)
+    if swept.kind in (TASKS, ELASTIC):
+        raise InputError("work that is dispatched or placed task by task is not drawn", file=swept.source)
     made = instance(swept, cell, sample)
     where = f"{cell + ', ' if cell else ''}{sample}"
     if swept.kind is QUEUES:

@@ -24,7 +24,7 @@ MOST_LINES = 60
 """A table of more lines is shown page by page."""
 _MINUS = "\N{MINUS SIGN}"
 _DOUBT = "\N{ALMOST EQUAL TO}"
-_TAIL = "p99_jct"
+_TAILS = ("p99_jct", "p95_completion")
 _MOST_COLUMNS = 6
 """A table of more schedulers than this and than points has a line for each of them."""
 _MOST_DRAWN = 8
@@ -62,9 +62,7 @@ def _joined(tables: Sequence[Block]) -> list[Block]:
 def _beside(swept: Evaluation) -> tuple[str, ...]:
     """What stands beside the deciding figure: a mean says nothing of the longest times."""
     return tuple(
-        name
-        for name in (_TAIL,)
-        if name in swept.metrics and name != swept.metric and not swept.is_idle(name)
+        name for name in _TAILS if name in swept.metrics and name != swept.metric and not swept.is_idle(name)
     )
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from weft.errors import InputError
 from weft.evaluation.sweep.store import Config
-from weft.kinds import KINDS, PROBLEMS, TASKS, Kind
+from weft.kinds import ELASTIC, KINDS, PROBLEMS, TASKS, Kind
 from weft.scenarios.generators import GENERATORS
 from weft.scenarios.groups import Group, groups_of
 
@@ -52,6 +52,8 @@ class Asked:
     @property
     def unit(self) -> str:
         """Of times; empty where it is not known. Generated problems are in seconds."""
+        if self.kind is ELASTIC:
+            return "steps"
         text = str(self.recipe.get("graph") or "")
         if not text.startswith("{"):
             return "" if self.generator in ("files", "jobshop") else "s"

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from weft import catalog, offered, plugins
 from weft.errors import InputError, MissingExtra, WeftError
+from weft.evaluation.sweep.elastic_runs import ElasticRuns
 from weft.evaluation.sweep.plan_runs import PlanRuns
 from weft.evaluation.sweep.queue_runs import QueueRuns
 from weft.evaluation.sweep.store import Config, Key, Measured, Store
@@ -31,7 +32,7 @@ from weft.evaluation.sweep.task_runs import TaskRuns
 from weft.evaluation.sweep.unit import Runs, Unit
 from weft.io import formats
 from weft.io.sources import read_bytes
-from weft.kinds import PROBLEMS, QUEUES, TASKS, Kind
+from weft.kinds import ELASTIC, PROBLEMS, QUEUES, TASKS, Kind
 from weft.scenarios import Scenario
 
 MOST_SEED = 2**63 - 1
@@ -137,7 +138,12 @@ class Sweep:
         return left
 
 
-RUNS: dict[str, Runs] = {PROBLEMS.name: PlanRuns(), QUEUES.name: QueueRuns(), TASKS.name: TaskRuns()}
+RUNS: dict[str, Runs] = {
+    PROBLEMS.name: PlanRuns(),
+    QUEUES.name: QueueRuns(),
+    TASKS.name: TaskRuns(),
+    ELASTIC.name: ElasticRuns(),
+}
 """Who measures each kind of run."""
 
 

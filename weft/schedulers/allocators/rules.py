@@ -87,3 +87,9 @@ tiresias = RuleAllocator("tiresias", TIRESIAS, is_elastic=True)
 tiresias_min = RuleAllocator("tiresias-min", TIRESIAS)
 drf = RuleAllocator("drf", DRF)
 static_5, static_10 = static(5), static(10)
+
+
+def static_of(name: str) -> RuleAllocator:
+    """The allocator of a name such as ``static-7`` or ``static-7+lowest``."""
+    number, _, ending = name.removeprefix("static-").partition("+")
+    return static(int(number), ending or BAYES)
