@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -31,7 +30,8 @@ def end_with_starter() -> None:
     """End this process when the one that started it closes its input."""
 
     def wait() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 4096):  # not through sys.stdin, whose lock would be held when the process ends
+            pass
         os._exit(0)
 
     threading.Thread(target=wait, daemon=True).start()

@@ -37,8 +37,6 @@ class Setup:
     """Seconds after which coordinators go on without a cluster that is away."""
     conditions: Conditions = field(default_factory=Conditions)
     """Of the links between coordinator and clusters."""
-    allowed: tuple[str, ...] = ()
-    """Words of the command line: code that they name may be loaded."""
 
     def __post_init__(self) -> None:
         if self.replicas < 1:
@@ -61,7 +59,6 @@ def read_setup(folder: Path) -> tuple[Setup, ElasticProblem]:
     if found.pop("schema", None) != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}", file=str(folder / RUN), field="schema")
     found["conditions"] = Conditions(**found["conditions"])
-    found["allowed"] = tuple(found["allowed"])
     return Setup(**found), _of_json(_read(folder / PROBLEM))
 
 
