@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from weft.catalog import kinds_of
 from weft.errors import InputError, WeftError
 from weft.io.files import read_cluster, write_problem
-from weft.kinds import PROBLEMS, TASKS
+from weft.kinds import ELASTIC, PROBLEMS, TASKS
 from weft.model.bounds import longest_path
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Problem
@@ -95,6 +95,11 @@ def test_problem_refuses_an_unknown_split():
 @pytest.mark.parametrize("name", recipe_names())
 def test_scenario_repeats_its_problems(name: str):
     chosen = scenario(name)
+    if chosen.kind is ELASTIC:
+        one, other = chosen.elastic("test", 1), chosen.elastic("test", 1)
+        assert (one.name, one.capacity.tolist()) == ("test/1", other.capacity.tolist())
+        assert [kind.rate.tolist() for kind in one.types] == [kind.rate.tolist() for kind in other.types]
+        return
     assert same_problem(chosen.problem("test", 1), chosen.problem("test", 1))
     assert chosen.problem("test", 1).name == "test/1"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from weft.errors import InputError
-from weft.kinds import QUEUES
+from weft.kinds import ELASTIC, QUEUES
 from weft.scenarios import Scenario
 from weft.scenarios import scenario as read_scenario
 from weft.sim.queues.environment import Setup, setup_of
@@ -17,6 +17,7 @@ from weft.sim.tasks.layout import refuse_tasks
 
 if TYPE_CHECKING:
     from weft.sim.adapters import DeviceAgentsEnv, StreamEnv, StreamVectorEnv
+    from weft.sim.adapters_elastic import ClusterAgentsEnv
 
 Named = str | Path | Scenario
 STREAMS = 16
@@ -58,7 +59,7 @@ def make_env(
     sight: CandidateSight | None = None,
     waits: bool = True,
     **settings: object,
-) -> DeviceAgentsEnv: ...
+) -> DeviceAgentsEnv | ClusterAgentsEnv: ...
 def make_env(
     scenario: Named,
     kind: Literal["single", "vector", "agents"] = "single",
@@ -69,17 +70,19 @@ def make_env(
     sight: CandidateSight | None = None,
     waits: bool = True,
     **settings: object,
-) -> StreamEnv | StreamVectorEnv | DeviceAgentsEnv:
+) -> StreamEnv | StreamVectorEnv | DeviceAgentsEnv | ClusterAgentsEnv:
     """The streams of a scenario as an environment.
 
-    Jobs of one repeated graph wait in queues by kind, all else is dispatched task by task.
+    Jobs of one repeated graph wait in queues by kind, elastic tasks are placed by the agents of clusters, all else is
+    dispatched task by task.
 
     Parameters
     ----------
     scenario
         By its name, recipe file or itself; ``settings`` change what is read.
     kind
-        A Gymnasium environment, a vector of ``num_envs`` of them, or, of queues, PettingZoo agents, one per device.
+        A Gymnasium environment, a vector of ``num_envs`` of them, or PettingZoo agents: of queues one per device, of
+        elastic tasks one per cluster.
     split
         ``train``, ``validation`` or ``test``.
     streams, sight, waits
@@ -89,12 +92,23 @@ def make_env(
     from weft.sim.adapters import make
 
     chosen = scenario if isinstance(scenario, Scenario) else read_scenario(scenario, **settings)
+    if chosen.kind is ELASTIC:
+        return _cluster_agents(chosen, split, kind)
     setup: Setup | TaskSetup
     if chosen.kind is QUEUES:
         setup = setup_of(chosen.stream(split, 0))
     else:
         setup = replace(task_setup(chosen, split, streams, sight or CandidateSight()), waits=waits)
     return make(setup, kind, num_envs) if kind == "vector" else make(setup, kind)
+
+
+def _cluster_agents(chosen: Scenario, split: str, kind: str) -> ClusterAgentsEnv:
+    """Elastic tasks have an agent per cluster, and nothing that decides for all."""
+    from weft.sim.adapters_elastic import ClusterAgentsEnv
+
+    if kind != "agents":
+        raise InputError(f"expected agents, of which every cluster has one, got {kind!r}", field="kind")
+    return ClusterAgentsEnv(chosen.elastic(split, 0))
 
 
 def task_setup(chosen: Scenario, split: str, count: int, sight: CandidateSight) -> TaskSetup:

@@ -1,0 +1,115 @@
+"""Sweeps of allocators over edge scenarios."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from weft.errors import InputError
+from weft.evaluation.sweep.elastic_runs import least_mean_time
+from weft.kinds import ELASTIC
+from weft.scenarios import scenario
+from weft.schedulers.allocators.rules import static_10
+from weft.schedulers.allocators.running import run_all
+
+NAMES = ("optimus", "tiresias", "static-10", "min", "random")
+
+
+def test_evaluate_compares_allocators_with_intervals_and_valid_rows():
+    found = weft.evaluate("edge-single-3", NAMES, settings={"tasks": 60}, seeds=6)
+    assert found.kind is ELASTIC and found.metric == "mean_completion" and found.unit == "steps"
+    assert len(found.rows) == 30
+    assert all(row.valid for row in found.rows)
+    means = {one.scheduler: one for one in found.summary if one.metric == "mean_completion"}
+    assert means["static-10"].mean < means["min"].mean
+    assert means["static-10"].low < means["static-10"].mean < means["static-10"].high
+    for row in found.rows:
+        assert row["lower_bound"] <= row["mean_completion"]
+        assert 0 < row["gpu_use"] <= 1 and row["median_completion"] <= row["p95_completion"]
+        assert row["img on c0"] + row["lm on c0"] > 0
+
+
+def test_same_sweep_same_rows_whatever_the_order():
+    one = weft.evaluate("edge-multi-3", ("static-10", "random"), settings={"tasks": 40}, seeds=3)
+    other = weft.evaluate("edge-multi-3", ("random", "static-10"), settings={"tasks": 40}, seeds=3)
+    assert {row.key: row.trace for row in one.rows} == {row.key: row.trace for row in other.rows}
+
+
+def test_settings_are_swept(tmp_path: Path):
+    found = weft.evaluate(
+        "edge-multi-3",
+        ("static-10", "min"),
+        settings={"tasks": 40, "arrival_rate": [2.0, 3.0]},
+        seeds=2,
+        out=tmp_path,
+    )
+    assert [cell.label for cell in found.cells] == ["arrival_rate=2", "arrival_rate=3"]
+    page = tmp_path / "page.html"
+    weft.report([tmp_path], out=page)
+    assert "mean completion time" in page.read_text(encoding="utf-8")
+
+
+def test_a_users_table_gives_the_types(tmp_path: Path):
+    rows = [f"train,{c},{g},{40 / g}" for c in (1, 2) for g in (1, 2)] + [
+        f"serve,{c},{g},10" for c in (1, 2) for g in (1, 2)
+    ]
+    (tmp_path / "speeds.csv").write_text("\n".join(["task,cpu,gpu,seconds", *rows]))
+    settings = {
+        "types": "table", "table": str(tmp_path / "speeds.csv"), "least": "1x1", "most": "2x2",
+        "capacity": ["4x4"], "tasks": 20, "noise": 0,
+    }  # fmt: skip
+    chosen = scenario("edge-multi-3", **settings)
+    problem = chosen.elastic("test", 0)
+    assert [kind.name for kind in problem.types] == ["train", "serve"]
+    assert problem.types[0].steps((1, 2)) == 2 and problem.types[1].steps((1, 1)) == 1
+    assert chosen.inputs == (str(tmp_path / "speeds.csv"),)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"capacity": "16"}, "settings.capacity: expected CPUs x GPUs such as 16x16, got '16'"),
+        ({"capacity": ["8x8", "4x4"]}, "settings.capacity: expected one or 3 capacities, got 2"),
+        ({"types": "table"}, "settings.table: expected a file, got ''"),
+        ({"capacity": ["1x1"]}, "needs more than any cluster has"),
+        ({"stepping": "both"}, "settings.stepping: expected one of single, multi, got 'both'"),
+    ],
+)
+def test_wrong_settings_are_explained(settings: dict[str, object], said: str):
+    with pytest.raises(InputError) as raised:
+        scenario("edge-single-3", **settings).elastic("test", 0)
+    assert said in str(raised.value)
+
+
+def test_elastic_scenarios_make_no_graphs():
+    with pytest.raises(InputError, match="has elastic tasks, which allocators place"):
+        scenario("edge-single-3").problem("test", 0)
+    with pytest.raises(InputError, match="heft"):
+        weft.evaluate("edge-single-3", ("heft",))
+
+
+def test_the_bound_is_what_tasks_take_alone():
+    run = run_all(static_10, scenario("edge-multi-3", tasks=80).elastic("test", 0), [3])[0]
+    alone = np.where(run.kind == 0, 4, 2)
+    assert least_mean_time(run) == pytest.approx(alone.mean())
+
+
+def test_shapes_of_the_test_bed():
+    problem = scenario("edge-testbed-3").elastic("test", 0)
+    vision, language, speech = problem.types
+    assert vision.gain((16, 1)) > 1.5 * vision.gain((2, 1))  # CPUs help
+    assert vision.gain((2, 8)) < 0.6 * vision.gain((2, 1))  # GPUs hurt where CPUs are few
+    assert language.gain((2, 8)) > 3.0 * language.gain((2, 1))
+    assert speech.gain((16, 8)) < 1.2 * speech.gain((2, 1))
+    curved = scenario("edge-testbed-3", progress="loss").elastic("test", 0).types[1]
+    assert curved.factor(0.0) > 1.0 > curved.factor(0.99)
+    assert abs(curved.steps((2, 8)) - language.steps((2, 8))) <= 1
+
+
+def test_pointer_tasks_take_one_or_ten_steps_whatever_they_are_given():
+    problem = scenario("edge-pointer").elastic("test", 0)
+    assert [kind.steps((3, 3)) for kind in problem.types] == [1, 10]
+    assert [kind.steps((16, 16)) for kind in problem.types] == [1, 10]

@@ -1,0 +1,66 @@
+"""Measured speeds of elastic tasks from a CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.io.speed_tables import NUM_PARTS, factors_of, rates_of, read_speed_table
+
+RESOURCES = ("cpu", "gpu")
+
+
+def table(folder: Path, text: str) -> Path:
+    path = folder / "speeds.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_run_times_become_rates_per_step(tmp_path: Path):
+    path = table(tmp_path, "task,cpu,gpu,seconds\na,1,1,40\na,1,2,20\na,1,2,30\nb,1,1,5\nb,1,2,5\n")
+    first, second = read_speed_table(path, RESOURCES)
+    assert (first.name, first.most, second.name) == ("a", (1, 2), "b")
+    assert rates_of(first, (1, 1), (1, 2), 10.0).tolist() == [[0, 0, 0], [0, 0.25, 0.4]]
+    assert first.curve == ()
+
+
+def test_losses_give_the_course_of_progress(tmp_path: Path):
+    """The loss falls by 8, 4, 2 and 1 in equal times: early progress is faster."""
+    rows = [f"a,1,1,{10 * (k + 1)},{loss}" for k, loss in enumerate([16, 8, 4, 2, 1])]
+    path = table(tmp_path, "\n".join(["task,cpu,gpu,seconds,loss", *rows]))
+    (found,) = read_speed_table(path, RESOURCES)
+    assert found.seconds == {(1, 1): 50.0}
+    assert len(found.curve) == NUM_PARTS
+    assert found.curve[0] > 1.0 > found.curve[-1]
+    assert (np.diff(found.curve) < 1e-9).all()
+    assert np.mean(1.0 / np.array(found.curve)) == pytest.approx(1.0)
+
+
+def test_factors_keep_the_whole_run_time():
+    assert np.mean(1.0 / np.array(factors_of(np.array([0.1, 0.2, 0.7])))) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("task,cpu,seconds\n", "line 1|:1: expected the columns task, cpu, gpu, seconds and perhaps loss, got task, cpu, seconds"),
+        ("task,cpu,gpu,seconds\n", "expected at least one row"),
+        ("task,cpu,gpu,seconds\na,1,1\n", "expected 4 values, got 3"),
+        ("task,cpu,gpu,seconds\na,1,x,3\n", "gpu: expected a number, got 'x'"),
+        ("task,cpu,gpu,seconds\na,1,1.5,3\n", "expected whole numbers of units, got 1, 1.5"),
+        ("task,cpu,gpu,seconds\na,1,1,0\n", "seconds: expected a number > 0, got 0"),
+        ("task,cpu,gpu,seconds,loss\na,1,1,2,nan\n", "loss: expected a finite number, got nan"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_table_is_said(tmp_path: Path, text: str, said: str):
+    with pytest.raises(InputError, match=said):
+        read_speed_table(table(tmp_path, text), RESOURCES)
+
+
+def test_a_gap_in_a_table_is_named(tmp_path: Path):
+    (found,) = read_speed_table(table(tmp_path, "task,cpu,gpu,seconds\na,1,1,3\na,2,2,3\n"), RESOURCES)
+    with pytest.raises(InputError, match="has no row of a with 1 x 2 units"):
+        rates_of(found, (1, 1), (2, 2), 10.0)

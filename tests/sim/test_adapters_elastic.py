@@ -1,0 +1,70 @@
+"""Edge clusters as PettingZoo agents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+import weft
+from weft.errors import InputError
+from weft.scenarios import scenario
+from weft.sim.adapters_elastic import ClusterAgentsEnv
+from weft.sim.elastic.environment import ElasticBatch
+
+
+def make(stepping: str = "single") -> ClusterAgentsEnv:
+    return weft.make_env("edge-single-3", "agents", tasks=20, stepping=stepping)
+
+
+@pytest.mark.parametrize("stepping", ["single", "multi"])
+def test_agents_pass_pettingzoo_checker(stepping: str):
+    parallel_api_test(make(stepping), num_cycles=300)
+
+
+def test_agents_pass_pettingzoo_seed_checker():
+    parallel_seed_test(make, num_cycles=60)
+
+
+def test_agents_play_the_episodes_of_the_batch():
+    env = make("multi")
+    batch = ElasticBatch(
+        scenario("edge-single-3", tasks=20, stepping="multi").elastic("train", 0), seed=np.array([5])
+    )
+    env.reset(seed=5)
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        slot, units = rng.integers(0, 11, 3), rng.integers(1, 12, (3, 2))
+        chosen = {agent: np.append(slot[n], units[n]) for n, agent in enumerate(env.possible_agents)}
+        _, rewards, ended, _, infos = env.step(chosen)
+        found = batch.act(np.where(slot < 10, slot, -1)[None], units[None])
+        assert list(rewards.values()) == found.reward[0].tolist()
+        if found.done[0]:
+            assert all(ended.values()) and env.agents == []
+            assert infos["c0"]["mean_completion"] == found.mean_completion[0]
+            return
+    raise AssertionError("the episode does not end")
+
+
+def test_masks_are_what_spaces_sample_with_and_leave_only_what_fits_or_nothing():
+    env = make()
+    _, infos = env.reset(seed=1)
+    for _ in range(50):
+        chosen = {}
+        for agent in env.agents:
+            chosen[agent] = env.action_space(agent).sample(infos[agent]["action_mask"])
+            assert env.observation_space(agent).shape is not None
+        _, _, _, _, infos = env.step(chosen)
+        if not env.agents:
+            break
+
+
+def test_wrong_actions_and_kinds_are_refused():
+    env = make()
+    env.reset(seed=1)
+    with pytest.raises(InputError, match="action of c1: expected 3 whole numbers"):
+        env.step({"c1": np.array([1])})
+    with pytest.raises(
+        InputError, match="kind: expected agents, of which every cluster has one, got 'single'"
+    ):
+        weft.make_env("edge-single-3")
