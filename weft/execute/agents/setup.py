@@ -1,0 +1,92 @@
+"""What the processes of a run share: the problem and the settings, as JSON in the run's folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.execute.agents.link import Conditions
+from weft.model.elastic import ElasticProblem, TaskType
+
+RUN, PROBLEM = "run.json", "problem.json"
+SCHEMA = "weft/agents/1"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How agents run."""
+
+    scheduler: str
+    scenario: str = ""
+    seed: int = 0
+    """Of the episode: arrivals, types, connections and noise."""
+    replicas: int = 2
+    """Coordinators, of which one leads."""
+    step_seconds: float = 0.0
+    """A world step takes at least this long."""
+    is_stepwise: bool = False
+    """Send state and orders for every logical step instead of once per world step."""
+    lease: float = 1.0
+    """Seconds of silence after which the leading coordinator is taken for dead."""
+    patience: float = 10.0
+    """Seconds after which coordinators go on without a cluster that is away."""
+    conditions: Conditions = field(default_factory=Conditions)
+    """Of the links between coordinator and clusters."""
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1:
+            raise InputError(f"expected a whole number >= 1, got {self.replicas}", field="replicas")
+        for key, least in (("step_seconds", 0.0), ("lease", 0.05), ("patience", 0.1)):
+            if not least <= getattr(self, key) < float("inf"):
+                raise InputError(f"expected a number >= {least:g}, got {getattr(self, key)}", field=key)
+
+
+def write_setup(folder: Path, setup: Setup, problem: ElasticProblem) -> None:
+    """Put both into a folder."""
+    text = json.dumps({"schema": SCHEMA, **asdict(setup)}, indent=1, allow_nan=False)
+    (folder / RUN).write_text(text + "\n", encoding="utf-8")
+    (folder / PROBLEM).write_text(json.dumps(_as_json(problem), allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_setup(folder: Path) -> tuple[Setup, ElasticProblem]:
+    """What ``write_setup`` has written."""
+    found = _read(folder / RUN)
+    if found.pop("schema", None) != SCHEMA:
+        raise InputError(f"expected {SCHEMA!r}", file=str(folder / RUN), field="schema")
+    found["conditions"] = Conditions(**found["conditions"])
+    return Setup(**found), _of_json(_read(folder / PROBLEM))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"expected the settings of a run: {error}", file=str(path)) from None
+    if not isinstance(found, dict):
+        raise InputError("expected an object", file=str(path))
+    return found
+
+
+def _as_json(problem: ElasticProblem) -> dict[str, Any]:
+    fields = {key: getattr(problem, key) for key in problem.__dataclass_fields__}
+    types = [{key: getattr(kind, key) for key in kind.__dataclass_fields__} for kind in problem.types]
+    for kind in types:
+        kind |= {"rate": kind["rate"].tolist(), "base": kind["base"].tolist()}
+    return fields | {"capacity": problem.capacity.tolist(), "types": types}
+
+
+def _of_json(found: dict[str, Any]) -> ElasticProblem:
+    types = []
+    for kind in found["types"]:
+        tables = {key: np.array(kind[key], np.float64) for key in ("rate", "base")}
+        tuples = {key: tuple(kind[key]) for key in ("least", "most", "curve")}
+        types.append(TaskType(**{**kind, **tables, **tuples}))
+    tuples = {key: tuple(found[key]) for key in ("resources", "weights", "cluster_names")}
+    return ElasticProblem(
+        **{**found, **tuples, "types": tuple(types), "capacity": np.array(found["capacity"], np.int64)}
+    )
