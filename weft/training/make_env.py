@@ -114,10 +114,10 @@ def _cluster_agents(chosen: Scenario, split: str, kind: str) -> ClusterAgentsEnv
 
 def task_setup(chosen: Scenario, split: str, count: int, sight: CandidateSight) -> TaskSetup:
     """The first streams of a split, or single problems where no jobs arrive, dispatched task by task."""
-    return TaskSetup(problems_of(chosen, split, count), sight)
+    return TaskSetup(problems_of(chosen, split, count, has_copies=sight.copies), sight)
 
 
-def problems_of(chosen: Scenario, split: str, count: int) -> tuple[Problem, ...]:
+def problems_of(chosen: Scenario, split: str, count: int, *, has_copies: bool = False) -> tuple[Problem, ...]:
     """The first streams of a split, or single problems where no jobs arrive, if they can be dispatched task by task."""
     if count < 1:
         raise InputError(f"expected a whole number >= 1, got {count}", field="streams")
@@ -126,7 +126,7 @@ def problems_of(chosen: Scenario, split: str, count: int) -> tuple[Problem, ...]
     else:
         problems = tuple(chosen.problems(split, min(count, chosen.count(split) or count)))
     for problem in problems:
-        reason = refuse_tasks(problem) or (refuse_bookings(problem) if sight.copies else None)
+        reason = refuse_tasks(problem) or (refuse_bookings(problem) if has_copies else None)
         if reason is not None:
             raise InputError(f"{chosen.name} cannot be dispatched task by task: {reason}", field="scenario")
     return problems

@@ -164,9 +164,7 @@ class Agents:
     @property
     def is_over(self) -> bool:
         """Whether a coordinator has ended well."""
-        return any(
-            one.code == 0 for name, one in self.processes.items() if name.startswith("coordinator")
-        )
+        return any(one.code == 0 for name, one in self.processes.items() if name.startswith("coordinator"))
 
     def _look_for_deaths(self) -> None:
         codes = {name: one.code for name, one in self.processes.items()}

@@ -361,8 +361,7 @@ def _dealt(problems: Sequence[Problem], num_envs: int, spread: int, *, shared: b
         return [list(problems) for _ in range(num_envs)]
     num = len(problems)
     rounds = [[problems[(k + turn * num // spread) % num] for k in range(num)] for turn in range(spread)]
-    own = [[one for deal in rounds for one in deal[e % num :: num_envs]] for e in range(num_envs)]
-    return own
+    return [[one for deal in rounds for one in deal[e % num :: num_envs]] for e in range(num_envs)]
 
 
 def _new_buffers(num_envs: int, sight: PipelineSight) -> PipelineBuffers:

@@ -137,7 +137,8 @@ class TaskRecipe(Generic[C]):
     def by_cell(self, split: str, counts: Sequence[int]) -> list[tuple[Problem, ...]]:
         """The first so many streams of a split in every cell."""
         pairs = zip(self.cells, counts, strict=True)
-        return [problems_of(cell, split, count) if count else () for cell, count in pairs]
+        copies = isinstance(self.sight, CandidateSight) and self.sight.copies
+        return [problems_of(cell, split, count, has_copies=copies) if count else () for cell, count in pairs]
 
     def problems(self, split: str, count: int) -> tuple[Problem, ...]:
         """The first streams of a split: cells take turns."""
