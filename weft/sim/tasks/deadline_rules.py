@@ -82,7 +82,7 @@ def _earliest(rule: DeadlineRule, w: Tasks, f: Facts, s: TaskState, b: int, i: i
             start = max(expected_room(w, s, b, i, p), data_ready(w, f, s, b, i, p))
             if start + expected_run(w, s, i, c) < best_finish:
                 best, best_finish = p, start + expected_run(w, s, i, c)
-    return best if best >= 0 and s.has_room[best] and fits(w, s, i, best) else np.int64(-1)
+    return best if best >= 0 and s.has_room[best] and fits(w, s, b, i, best) else np.int64(-1)
 
 
 @lean_inlined
@@ -100,11 +100,21 @@ def _drawn_device(rule: DeadlineRule, w: Tasks, s: TaskState, b: int, i: int) ->
     """One of the devices with room of an allowed class, by the level of the task; -1: none."""
     count = 0
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
-        if s.has_room[p] and rule.allowed[i, w.device_class[p]] and may_use(w, b, i, p) and fits(w, s, i, p):
+        if (
+            s.has_room[p]
+            and rule.allowed[i, w.device_class[p]]
+            and may_use(w, b, i, p)
+            and fits(w, s, b, i, p)
+        ):
             count += 1
     wanted = np.int64(rule.level[i] * count)
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
-        if s.has_room[p] and rule.allowed[i, w.device_class[p]] and may_use(w, b, i, p) and fits(w, s, i, p):
+        if (
+            s.has_room[p]
+            and rule.allowed[i, w.device_class[p]]
+            and may_use(w, b, i, p)
+            and fits(w, s, b, i, p)
+        ):
             if wanted == 0:
                 return p
             wanted -= 1
