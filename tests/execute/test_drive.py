@@ -110,7 +110,9 @@ def test_most_tasks_of_a_plan_are_queued_ahead():
 @settings(max_examples=120, deadline=None)
 @given(SMALL, SMALL, WANTED, st.sampled_from((0, 1, 2)))
 @example(8686, 9999, Wanted("priced", split="priced:0.5,fifo:0.5"), 0)  # the only device for a result is away
-@example(1210, 6245, Wanted("heft"), 1)  # what is queued ahead is first when what comes before it has lost its input
+@example(
+    1210, 6245, Wanted("heft"), 1
+)  # what is queued ahead is first when what comes before it has lost its input
 def test_results_that_went_down_with_a_device_are_made_again(
     seed: int, fault_seed: int, wanted: Wanted, ahead: int
 ):
