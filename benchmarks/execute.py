@@ -1,6 +1,6 @@
 """Real runs on three unequal workers: weft on Dask and Ray against Dask itself, plans against what happened.
 
-One part per row of figures: ``speed``, ``fidelity``, ``profile``, ``noise``, ``stream``, ``overhead``. Every run is listed.
+One part per row of figures: ``speed``, ``fidelity``, ``profile`` (``learnt``: in virtual time), ``noise``, ``stream``, ``overhead``. Every run is listed.
 With ``--rows`` what was stopped goes on where it was. Exit code 1: a target was missed, or runs are missing.
 """
 
@@ -16,7 +16,7 @@ from benchmarks._execute.bench import Bench
 from benchmarks._execute.lanes import lane_of, side_by_side
 from benchmarks._execute.rows import Rows
 
-PARTS = ("speed", "fidelity", "profile", "noise", "stream", "overhead")
+PARTS = ("speed", "fidelity", "profile", "learnt", "noise", "stream", "overhead")
 
 
 def main(arguments: list[str]) -> int:

@@ -282,9 +282,15 @@ def test_dask_workers_are_measured(monkeypatch: pytest.MonkeyPatch):
     assert (found.engine, sorted(found.workers.values())) == ("dask", ["0", "1"])
 
 
-def test_a_dask_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("on", ["dask://", "dask://host"])
+def test_an_address_of_dask_without_a_port_is_one_line(on: str):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("weft.execute.probes_dask.REACH", 0.3)
+    with pytest.raises(InputError, match="on: expected dask, dask://HOST:PORT"):
+        open_probe(on)
+
+
+def test_a_dask_scheduler_that_is_not_there_is_one_line():
+    pytest.importorskip("distributed")
     with pytest.raises(InputError, match=r"on: no Dask scheduler answers at dask://127.0.0.1:9"):
         open_probe("dask://127.0.0.1:9")
 

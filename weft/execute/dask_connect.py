@@ -225,7 +225,7 @@ def _reach(on: str, patience: float) -> Connection:
         if not Path(file).is_file():
             raise InputError("no such scheduler file", file=file)
         where = {"scheduler_file": file}
-    elif on.startswith("dask://"):
+    elif on.startswith("dask://") and on.rstrip("/").rpartition(":")[2].isdigit():
         where = {"address": "tcp://" + on.removeprefix("dask://").rstrip("/")}
     elif on.startswith(_SCHEMES):
         where = {"address": on}

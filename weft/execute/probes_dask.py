@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from weft.errors import InputError, MissingExtra
+from weft.errors import InputError
+from weft.execute.dask_connect import connect, distributed
 from weft.execute.probes import NAP, TRIES, Span, WorkerInfo, blob, length, nap, timed
 
 PATIENCE = 60.0
 """Seconds until a worker must answer."""
-REACH = 5.0
-"""Seconds until a scheduler must answer."""
 
 
 class DaskProbe:
@@ -32,8 +31,8 @@ class DaskProbe:
     @classmethod
     def at(cls, on: str, workers: int | None = None) -> DaskProbe:
         """Reach the scheduler at an address, or start workers on this machine (``dask``)."""
-        package = _distributed()
         if on == "dask":
+            package = distributed()
             cluster = package.LocalCluster(
                 n_workers=workers or len(os.sched_getaffinity(0)),
                 threads_per_worker=1,
@@ -42,13 +41,7 @@ class DaskProbe:
             )
             probe = cls(package.Client(cluster, set_as_default=False), cluster)
         else:
-            address = on.replace("dask://", "tcp://", 1).rstrip("/")
-            try:
-                client = package.Client(address, timeout=REACH, set_as_default=False)
-            except (OSError, TimeoutError, ValueError) as error:
-                said = " ".join(str(error).split())[:120]
-                raise InputError(f"no Dask scheduler answers at {on}: {said}", field="on") from None
-            probe = cls(client)
+            probe = cls(connect(on).client)
         probe._is_ours = True
         return probe
 
@@ -114,11 +107,3 @@ class DaskProbe:
         except Exception as error:  # whatever a function of the user's, or a worker without weft, raises
             said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise InputError(f"a probe failed on worker {worker.name}: {said}", field="on") from None
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise MissingExtra("distributed", "dask", "measuring a Dask cluster") from None
-    return distributed

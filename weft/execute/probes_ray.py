@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-from weft.errors import InputError, MissingExtra
+from weft.errors import InputError
 from weft.execute.probes import NAP, TRIES, Span, WorkerInfo, blob, length, nap, timed
+from weft.execute.ray_connect import OWN, Connection, connect, ray_package
 
 PATIENCE = 60.0
 """Seconds until a node must answer."""
@@ -26,36 +25,18 @@ class RayProbe:
     is_uniform = False
 
     def __init__(self) -> None:
-        self._ray = _ray()
+        self._ray = ray_package()
         self._actors: dict[str, Any] = {}
         self._ids: dict[str, str] = {}
         self._number = itertools.count()
-        self._is_ours = False
+        self._connection: Connection | None = None
 
     @classmethod
     def at(cls, on: str, workers: int | None = None) -> RayProbe:
         """Join the cluster at an address, the one this process is in, or start one on this machine (``ray``)."""
         probe = cls()
-        package = _ray()
-        if on == "ray" and package.is_initialized():
-            return probe
-        options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-        if on == "ray":
-            options |= {
-                "num_cpus": workers or len(os.sched_getaffinity(0)),
-                "include_dashboard": False,
-                "address": "local",
-            }
-        else:
-            options["address"] = on
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about settings of later versions
-                package.init(**options)
-        except Exception as error:  # Ray raises many kinds where nobody answers
-            said = " ".join(str(error).split())[:120]
-            raise InputError(f"no Ray cluster answers at {on}: {said}", field="on") from None
-        probe._is_ours = True
+        own = [("this machine", workers or len(os.sched_getaffinity(0)))] if on == OWN else []
+        probe._connection = connect(on, own)
         return probe
 
     def workers(self) -> list[WorkerInfo]:
@@ -109,8 +90,8 @@ class RayProbe:
         for actor in self._actors.values():
             self._ray.kill(actor)
         self._actors = {}
-        if self._is_ours:
-            self._ray.shutdown()
+        if self._connection is not None:
+            self._connection.close()
 
     def _wall(self, worker: WorkerInfo, data: Any) -> float:
         start = time.perf_counter()
@@ -141,11 +122,3 @@ class _Caller:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("ray", "ray", "measuring a Ray cluster") from None
-    return ray
