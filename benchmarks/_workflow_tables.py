@@ -233,7 +233,9 @@ def large(options: argparse.Namespace) -> None:
     path = Path(options.out, "large.jsonl") if options.out else None
     names = (*LARGE, *options.more)
     rows = kept_rows(path, keys, partial(of_large, names=names), options.workers)
-    print(f"single workflows on 32 devices, noise 0.2, {options.seeds} a cell: makespan against es in %, us of processor a task")
+    print(
+        f"single workflows on 32 devices, noise 0.2, {options.seeds} a cell: makespan against es in %, us of processor a task"
+    )
     found = []
     for name in names:
         cells = []

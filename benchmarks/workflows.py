@@ -53,7 +53,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--ccr", type=float, nargs="+", default=[0.1, 1.0, 5.0], help="of optimum and large")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 3000, 10000], help="tasks of large")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of CP-SAT for each of optimum")
-    parser.add_argument("--more", action="append", default=[], help="further schedulers of streams, noise and large")
+    parser.add_argument(
+        "--more", action="append", default=[], help="further schedulers of streams, noise and large"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--figures", help="folder for the pictures; none are drawn unless given")
     parser.add_argument("--out", help="folder for the rows; goes on with what is there")
