@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from weft.model.cluster import DeviceClass as DeviceClass
     from weft.model.graph import GraphBuilder as GraphBuilder
     from weft.model.graph import TaskGraph as TaskGraph
+    from weft.model.bookings import Booking as Booking
     from weft.model.problem import Job as Job
     from weft.model.problem import Objective as Objective
     from weft.model.problem import Problem as Problem
@@ -71,6 +72,7 @@ _HOMES = {
     "weft.model.bounds": "Bound lower_bound",
     "weft.model.cluster": "Cluster DeviceClass",
     "weft.model.graph": "GraphBuilder TaskGraph",
+    "weft.model.bookings": "Booking",
     "weft.model.problem": "Job Objective Problem realise",
     "weft.model.schedule": "Schedule",
     "weft.model.validate": "validate",

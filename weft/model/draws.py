@@ -36,6 +36,8 @@ WANDER = 10
 """How that changes from job to job: (kind, class, job, number)."""
 MEMORY = 11
 """What tasks of drawn workflows need of the memory of a device: (job, task, number)."""
+BOOKING = 12
+"""Which jobs of a stream book a device, and of which class: (job, number)."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:

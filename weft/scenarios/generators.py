@@ -86,7 +86,7 @@ FILE_SETTINGS = (
 GENERATORS: dict[str, Generator] = {
     "workflow": Generator(
         (
-            *("family", "tasks", "ccr", "devices", "memory", "noise", "bias", "drift", "deadline", "sizes"),
+            *("family", "tasks", "ccr", "devices", "memory", "noise", "bias", "drift", "deadline", "sizes", "bookings"),
             *("load", "arrivals", "jobs"),
         ),
         workflow,
