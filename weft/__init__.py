@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from weft.io.files import read_cluster as read_cluster
     from weft.io.files import read_graph as read_graph
     from weft.io.files import read_problem as read_problem
+    from weft.model.bookings import Booking as Booking
     from weft.model.bounds import Bound as Bound
     from weft.model.bounds import lower_bound as lower_bound
     from weft.model.cluster import Cluster as Cluster
     from weft.model.cluster import DeviceClass as DeviceClass
     from weft.model.graph import GraphBuilder as GraphBuilder
     from weft.model.graph import TaskGraph as TaskGraph
-    from weft.model.bookings import Booking as Booking
     from weft.model.problem import Job as Job
     from weft.model.problem import Objective as Objective
     from weft.model.problem import Problem as Problem

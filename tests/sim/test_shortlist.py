@@ -27,7 +27,9 @@ def wide(num_tasks: int = 400, noise: float = 0.2) -> Problem:
 
 
 def same(one: Schedule, other: Schedule) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("task", "device", "start"))
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("task", "device", "start")
+    )
 
 
 def test_shortlist_is_the_ready_tasks_of_the_smallest_keys():

@@ -86,7 +86,19 @@ FILE_SETTINGS = (
 GENERATORS: dict[str, Generator] = {
     "workflow": Generator(
         (
-            *("family", "tasks", "ccr", "devices", "memory", "noise", "bias", "drift", "deadline", "sizes", "bookings"),
+            *(
+                "family",
+                "tasks",
+                "ccr",
+                "devices",
+                "memory",
+                "noise",
+                "bias",
+                "drift",
+                "deadline",
+                "sizes",
+                "bookings",
+            ),
             *("load", "arrivals", "jobs"),
         ),
         workflow,
