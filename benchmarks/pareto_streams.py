@@ -4,15 +4,22 @@ Plays every dispatcher on the same streams of the test split, with the same run 
 the streams, in percent of those of the first dispatcher; a dispatcher is beaten where another is as good in all three and
 better in one. Energy is that of ``Schedule.energy``: watts of busy devices, idle watts of the others until the last
 job ends. Unfairness is the 99th percentile of the jobs' slowdowns over their mean.
+
+With ``--sweep FOLDER`` weights are first trained for a grid of objectives (recipe workflows-es-pareto), ``--workers`` at a time, into
+that folder; runs that are there go on. They take part beside the named dispatchers.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+import weft
 from weft import catalog
 from weft.evaluation.questions.pareto import front
 from weft.evaluation.statistics import mean_interval
@@ -27,6 +34,19 @@ def main(arguments: list[str]) -> int:
     """Print a line per dispatcher."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks pareto_streams", description=__doc__)
     parser.add_argument("dispatchers", nargs="*", default=["priced", "srw", "es"], help="names or RUN@best")
+    parser.add_argument("--sweep", type=Path, help="folder of runs for a grid of objectives")
+    parser.add_argument(
+        "--energy", type=float, nargs="+", default=[0.0, 0.5, 1.0, 2.0], help="weights of energy"
+    )
+    parser.add_argument(
+        "--fairness", type=float, nargs="+", default=[0.0, 0.3, 1.0], help="weights of unfairness"
+    )
+    parser.add_argument("--generations", type=int, default=25, help="of every run of the sweep")
+    parser.add_argument("--episodes", type=int, default=12, help="streams on which a generation is judged")
+    parser.add_argument(
+        "--quick", action="store_true", help="two generations on two streams, two test streams a cell"
+    )
+    parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--loads", type=float, nargs="+", default=[0.5, 0.8])
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 16])
     parser.add_argument("--jobs", type=int, default=50)
@@ -34,13 +54,41 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--noise", type=float, default=0.2)
     parser.add_argument("--seeds", type=int, default=20, help="streams of each load and number of devices")
     options = parser.parse_args(arguments)
-    problems = streams(options)
-    logs = np.array(
-        [np.log(figures_of(catalog.task_dispatcher(name), problems)) for name in options.dispatchers]
-    )
-    print(f"{len(problems)} streams, percent against {options.dispatchers[0]} with its 95 % interval")
-    print(table(options.dispatchers, logs))
+    if options.quick:
+        options.generations, options.episodes, options.seeds = 2, 2, 2
+    names = list(options.dispatchers)
+    with ProcessPoolExecutor(options.workers) as pool:
+        every = pool.map if options.workers > 1 else map
+        if options.sweep is not None:
+            grid = list(itertools.product(options.energy, options.fairness))
+            train = partial(trained, folder=options.sweep, config=(options.generations, options.episodes))
+            names += every(train, grid)
+        logs = np.log(np.array(list(every(partial(played, options=options), names))))
+    print(f"{logs.shape[1]} streams, percent against {names[0]} with its 95 % interval")
+    print(table(labelled(names), logs))
     return 0
+
+
+def labelled(names: list[str]) -> list[str]:
+    """What the lines of the table are called: a run of the sweep by its objective."""
+    return [Path(name.removesuffix("@best")).name if name.endswith("@best") else name for name in names]
+
+
+def trained(weights: tuple[float, float], folder: Path, config: tuple[int, int]) -> str:
+    """Train weights for mean job time and so much of energy and unfairness; returns the name of the policy."""
+    energy, unfairness = weights
+    run = folder / f"energy {energy:g}, unfairness {unfairness:g}"
+    settings = {"objective": [1.0, energy, unfairness], "generations": config[0], "episodes": config[1]}
+    if not (run / "metrics.jsonl").exists():
+        weft.train("workflows-es-pareto", run, settings=settings, seed=1)
+    else:
+        weft.train("workflows-es-pareto", run, settings=settings, seed=1, resume=True)
+    return f"{run}@best"
+
+
+def played(name: str, options: argparse.Namespace) -> Floats:
+    """Figures (num_streams, 3) of a dispatcher on the test streams."""
+    return figures_of(catalog.task_dispatcher(name), streams(options))
 
 
 def streams(options: argparse.Namespace) -> list[Problem]:

@@ -31,7 +31,7 @@ TABLES = {
     "many": (tables.many, 40),
     "noise": (tables.noise, 120),
     "optimum": (tables.optimum, 21),
-    "large": (tables.large, 14),
+    "large": (tables.large, 12),
 }
 """Other parts: what prints them, and seeds per cell."""
 QUICK = 3

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from weft.io.files import read_cluster as read_cluster
     from weft.io.files import read_graph as read_graph
     from weft.io.files import read_problem as read_problem
+    from weft.model.bookings import Booking as Booking
     from weft.model.bounds import Bound as Bound
     from weft.model.bounds import lower_bound as lower_bound
     from weft.model.cluster import Cluster as Cluster
@@ -71,6 +72,7 @@ _HOMES = {
     "weft.model.bounds": "Bound lower_bound",
     "weft.model.cluster": "Cluster DeviceClass",
     "weft.model.graph": "GraphBuilder TaskGraph",
+    "weft.model.bookings": "Booking",
     "weft.model.problem": "Job Objective Problem realise",
     "weft.model.schedule": "Schedule",
     "weft.model.validate": "validate",

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from strategies import problems
 
 from weft import catalog
-from weft.errors import InputError
+from weft.errors import InfeasibleError, InputError
 from weft.io.files import read_graph, read_problem, write_problem
 from weft.io.json_files import dump_json, parse_json
 from weft.io.problems import problem_document, problem_from_document
 from weft.io.toml_files import dump_toml, parse_toml
+from weft.model.bookings import Booking
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Objective, Problem
@@ -159,3 +160,46 @@ def test_written_problem_keeps_how_wrong_run_times_are(pair: Cluster, tmp_path: 
 
 def test_exact_run_times_are_not_mentioned_in_a_file(pair: Cluster):
     assert not {"bias", "drift"} & set(problem_document(Problem(TaskGraph([1.0]), pair)))
+
+
+BOOKED = """
+schema = "weft/problem/1"
+[cluster]
+device = [{ class = "gpu", count = 2, slots = 4, memory = "16 GB" }]
+[[jobs]]
+name = "booked"
+booking = BOOKING
+graph = { tasks = [{ name = "a", work = 1.0 }] }
+"""
+BOOKINGS = {
+    'devices = ["gpu"], count = 2': Booking(("gpu",), 2),
+    'devices = ["gpu-1"], slots = 3, memory = "8 GB"': Booking(("gpu-1",), 1, 3, 8e9),
+}
+
+
+@pytest.mark.parametrize("text", BOOKINGS)
+def test_booking_is_read_and_written(text: str, tmp_path: Path):
+    file = tmp_path / "problem.toml"
+    file.write_text(BOOKED.replace("BOOKING", f"{{ {text} }}"), encoding="utf-8")
+    problem = read_problem(file)
+    assert problem.jobs[0].booking == BOOKINGS[text]
+    write_problem(problem, tmp_path / "again.json")
+    assert read_problem(tmp_path / "again.json").jobs[0].booking == BOOKINGS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "jobs[0].booking.devices"),
+        ('devices = []', "jobs[0].booking.devices"),
+        ('devices = ["gpu"], slot = 1', "jobs[0].booking"),
+        ('devices = ["gpu"], memory = 1', "jobs[0].booking.memory: expected slots with it"),
+        ('devices = ["gpu"], count = 3', "books 3 of gpu, the cluster has 2"),
+    ],
+)  # fmt: skip
+def test_wrong_booking_is_named_by_its_field(text: str, message: str, tmp_path: Path):
+    file = tmp_path / "problem.toml"
+    file.write_text(BOOKED.replace("BOOKING", f"{{ {text} }}"), encoding="utf-8")
+    with pytest.raises((InputError, InfeasibleError)) as error:
+        read_problem(file)
+    assert message in str(error.value)

@@ -51,7 +51,7 @@ def rule_of(weights: tuple[float, ...], device: int, w: Tasks, about: Floats | N
         return keyed_rule(device, 4)
     price = np.ones((len(w.job_release), w.run.shape[1])) if device == LATE else np.zeros((0, 0))
     forecast, tally = np.ones((len(w.job_release), 3)), np.zeros((len(w.job_release), 2))
-    return TaskRule(BY_WEIGHTS, device, 4, np.array(weights), about, price, forecast, tally)
+    return TaskRule(BY_WEIGHTS, device, 4, np.array(weights), about, price, forecast, tally, 0)
 
 
 def laid_out(problem: Problem, world: Realisation, extra: int = 0) -> tuple[Tasks, Facts, TaskState]:

@@ -103,7 +103,7 @@ def features(moment: Moment, i: int) -> list[float]:
         b * math.log(rank[i]), path, b * path, math.log(len(ready)), math.log1p(alone), out / (out + runs[0]),
         math.log(runs[0]), b * math.log(runs[0]), float(s.job_open[job[i]]) / len(own), age / (age + most),
         min(math.log(runs[1] / runs[0]), 3.0), *[0.0] * 8, moment.load * math.log(left),
-        moment.load * rank[i] / most, *[0.0] * 4,
+        moment.load * rank[i] / most, *[0.0] * 5,
     ]  # fmt: skip
 
 

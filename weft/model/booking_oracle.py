@@ -175,7 +175,7 @@ def _granted(given: OracleInput, job: int, end: float, time: float, held: list[H
     """What a booking is granted at a time beside the others; nothing where devices are too few."""
     booking = given.problem.jobs[job].booking
     assert booking is not None
-    found = []
+    found: list[Held] = []
     for device in range(len(given.class_of)):
         if len(found) == booking.count or not _may_hold(given, booking, device):
             continue

@@ -50,6 +50,8 @@ MODES = 17
 """Configurations of periods that a run switches to: (switch)."""
 DEVICES = 18
 """Which of the devices with room a random rule takes: (job, task)."""
+BOOKING = 19
+"""Which jobs of a stream book a device, and of which class: (job, number)."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:

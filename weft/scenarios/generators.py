@@ -89,7 +89,19 @@ _PIPELINES = ("configuration", "periods", "horizon", "noise", "law", "overrun", 
 GENERATORS: dict[str, Generator] = {
     "workflow": Generator(
         (
-            *("family", "tasks", "ccr", "devices", "memory", "noise", "bias", "drift", "deadline", "sizes"),
+            *(
+                "family",
+                "tasks",
+                "ccr",
+                "devices",
+                "memory",
+                "noise",
+                "bias",
+                "drift",
+                "deadline",
+                "sizes",
+                "bookings",
+            ),
             *("load", "arrivals", "jobs"),
         ),
         workflow,

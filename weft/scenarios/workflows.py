@@ -14,9 +14,10 @@ from weft.errors import InputError
 from weft.io.files import load_problem, read_cluster
 from weft.io.simple_clusters import cluster_of
 from weft.model.arrivals import Arrivals
+from weft.model.bookings import Booking
 from weft.model.bounds import longest_path
 from weft.model.cluster import Cluster
-from weft.model.draws import MEMORY, keyed_uniform
+from weft.model.draws import BOOKING, MEMORY, keyed_uniform
 from weft.model.generate import generate
 from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices, priced_work
@@ -75,6 +76,8 @@ def arriving(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
         jobs = [Job(with_memory(graph, cluster, chosen, key, j), f"job{j}") for j, graph in enumerate(graphs)]
         together = _wrong(chosen, Problem(jobs, cluster, objective, chosen.number("noise")))
         together = with_deadlines(together, chosen.number("deadline"))
+        share = chosen.number("bookings") if chosen.settings.get("bookings") else 0.0
+        together = with_bookings(together, share, key)
     times = _arrivals(chosen, together, int(rng.integers(1 << 31)))
     released = [replace(job, release=float(time)) for job, time in zip(together.jobs, times, strict=True)]
     return _with_ccr(chosen, together.replaced(jobs=tuple(released)))
@@ -89,6 +92,20 @@ def with_deadlines(problem: Problem, slack: float) -> Problem:
         own = best[problem.offsets[j] : problem.offsets[j + 1]]
         due.append(replace(job, deadline=slack * longest_path(job.graph, own)))
     return problem.replaced(jobs=tuple(due))
+
+
+def with_bookings(problem: Problem, share: float, seed: int) -> Problem:
+    """This share of the jobs, by chance, books a whole device of a class that can run all its tasks."""
+    if not share:
+        return problem
+    jobs, able = list(problem.jobs), np.isfinite(problem.run_times) & (problem.device_counts > 0)
+    drawn = [keyed_uniform(seed, BOOKING, np.arange(len(jobs)), k).tolist() for k in (0, 1)]
+    for j, (chance, which) in enumerate(zip(*drawn, strict=True)):
+        classes = np.flatnonzero(able[problem.offsets[j] : problem.offsets[j + 1]].all(axis=0))
+        if chance < share and len(classes):
+            name = problem.cluster.classes[int(classes[int(which * len(classes))])].name
+            jobs[j] = replace(jobs[j], booking=Booking((name,)))
+    return problem.replaced(jobs=tuple(jobs))
 
 
 def with_memory(graph: TaskGraph, cluster: Cluster, chosen: Scenario, seed: int, job: int) -> TaskGraph:

@@ -14,7 +14,6 @@ from typing import Any
 
 from weft import catalog
 from weft.errors import InputError
-from weft.model.bookings import Booking
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Problem
@@ -28,7 +27,7 @@ from weft.session.lookup import Lookup
 from weft.session.messages import DONE, EXPIRED, Decision, Name, Reservation, Start
 from weft.session.record import Record
 from weft.session.view import Started
-from weft.session.wire import arguments_of, job_of, parts_of, refuse_arguments, refuse_limits
+from weft.session.wire import Booked, arguments_of, job_of, parts_of, refuse_arguments, refuse_limits
 from weft.sim.queues.environment import rules_of
 from weft.sim.queues.layout import Rules
 
@@ -137,7 +136,7 @@ class Session:
         weight: float = 1.0,
         owner: str = "",
         eligible: Sequence[str] | None = None,
-        booking: Booking | Mapping[str, Any] | None = None,
+        booking: Booked = None,
     ) -> None:
         """A job enters under a name of its own.
 
@@ -152,14 +151,8 @@ class Session:
         self._look.check_new(job)
         if self._is_closed:
             raise InputError("no job was to come after closed", field="arrived.job")
-        settings = {
-            "deadline": deadline,
-            "weight": weight,
-            "owner": owner,
-            "eligible": eligible,
-            "booking": booking,
-        }
-        given = job_of(job, time, graph, settings)
+        settings = {"deadline": deadline, "weight": weight, "owner": owner, "eligible": eligible}
+        given = job_of(job, time, graph, settings | {"booking": booking})
         coming = self._view.expect(job, given)
         self._pass_time(time)
         self._jobs.enter(job, coming.number, given if coming.problem is not None else None)

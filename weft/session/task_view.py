@@ -307,8 +307,7 @@ class TaskView:
         if self._plans is not None:
             self._follow(self._plans)
         else:
-            if self._s.num_waiting[0]:
-                admit(self._w, self._s, 0)
+            admit(self._w, self._s, 0)
             self._live.make_row_room(int(self._s.num_rows[0] + self._s.num_ready[0]))
             decide_live(self._rule, self._w, self._live.f, self._s, 0)
         if self._decider is not None:
@@ -406,8 +405,7 @@ class TaskView:
             self._add(self._problem_of(jobs), numbers, [int(item) for item in stored["first_items"]])
             self._places.jobs[:] = jobs  # under the names they came with
         restore_tasks(self._live, stored)
-        item, number = stored["next"]
-        self._next = Place(int(item), int(number))
+        self._next = Place(*(int(number) for number in stored["next"]))
         self._arrived = {int(number) for number in stored["arrived"]}
         self._row = {int(item): int(row) for item, row in stored["rows"]}
         self.is_lost[:] = stored["is_lost"]

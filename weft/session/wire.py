@@ -64,6 +64,10 @@ def _graph_of(document: Mapping[str, Any]) -> TaskGraph:
         raise InputError(error.message, field=where) from None
 
 
+Booked = Booking | Mapping[str, Any] | None
+"""What a job books: a booking, or its fields."""
+
+
 def job_of(name: object, time: float, graph: TaskGraph | None, settings: Mapping[str, Any]) -> Job | None:
     """What arrives, if a graph is given; refused where its settings are no job's."""
     if graph is None:

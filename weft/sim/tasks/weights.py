@@ -105,7 +105,7 @@ def check_weights(weights: object, place: str) -> tuple[float, ...]:
     numbers = [float(x) for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
     sizes = [len(names) for names in READABLE.values()]
     if len(numbers) not in sizes or len(numbers) != len(given) or not np.isfinite(numbers).all():
-        expected = " or ".join(map(str, sizes))
+        expected = f"{', '.join(map(str, sizes[:-1]))} or {sizes[-1]}"
         raise InputError(f"expected {expected} finite numbers, got {weights!r:.60}", field=place)
     return (*numbers, *(0.0 for _ in range(NUM_WEIGHTS - len(numbers))))
 
