@@ -171,7 +171,7 @@ def warm(schedulers: tuple[str | object, ...] | None = None) -> tuple[str, ...]:
 
 def warm_dispatch() -> tuple[str, ...]:
     """Compile what simulations, sessions and replays of both views need; return who dispatched."""
-    return (*_warm_queues(), *_warm_tasks())
+    return (*_warm_queues(), *_warm_tasks(), *_warm_elastic())
 
 
 def _warm_queues() -> tuple[str, ...]:
@@ -211,6 +211,29 @@ def _warm_tasks() -> tuple[str, ...]:
         drive_tasks(Session(problem, name), problem, world)
     replayed(catalog.schedule(problem, "heft").schedule)
     return names
+
+
+def _warm_elastic() -> tuple[str, ...]:
+    """Place two elastic tasks by a rule, by decisions and in a session, which compiles all allocators need."""
+    import numpy as np
+
+    from weft import catalog
+    from weft.kinds import ELASTIC
+    from weft.scenarios import scenario
+    from weft.schedulers.allocators.running import run_all
+    from weft.session.elastic import ElasticSession
+    from weft.sim.elastic.environment import ElasticBatch
+
+    problem = scenario("edge-single-3", clusters=1, tasks=2).elastic("test", 0)
+    run_all(catalog.find("min", ELASTIC), problem, [0])
+    batch = ElasticBatch(problem)
+    batch.act(np.full((1, 1), -1), np.zeros((1, 1, 2), np.int64))
+    session = ElasticSession(problem, "min", room=2)
+    session.arrived("a", "img", ("c0",))
+    session.decide()
+    session.ended("a")
+    session.stepped()
+    return tuple(catalog.ALLOCATORS)
 
 
 def _tiny_problems() -> tuple[Problem, ...]:
