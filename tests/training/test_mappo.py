@@ -132,9 +132,8 @@ def test_some_updates_make_tasks_end_sooner():
         imitation_updates=3, samples=2 * 640, num_envs=32, num_steps=20, minibatch=160,
         imitation_rate=3e-3,
     )  # fmt: skip
-    env = ElasticBatch(edge_problem(), 8, seed=9)
-    start = Episodes(env)
-    before = start.play(made.net, "greedy").mean()
+    start = Episodes(ElasticBatch(edge_problem(), 8, seed=9))
+    before = start.play(made.net, "sampled").mean()
     for _ in range(made.num_updates):
         made.step()
     assert start.play(made.net, "mixed").mean() < 0.8 * before
@@ -154,9 +153,10 @@ def test_tasks_alive_add_up_to_completion_times():
     made = learner()
     with torch.no_grad():
         made.net.units_out_bias[0] = -9.0  # place whenever something fits, so that episodes are short
-    env = ElasticBatch(edge_problem(), 3, seed=4)
+    problem = edge_problem()
+    env = ElasticBatch(problem, 3, seed=4)
     times = play(made.net, env, "sampled")
-    other = ElasticBatch(edge_problem(), 3, seed=4)
+    other = ElasticBatch(problem, 3, seed=4)
     ended = np.full(3, np.nan)
     act = other.act
 
