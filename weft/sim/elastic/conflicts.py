@@ -74,7 +74,7 @@ def _winner(w: World, s: State, b: int, j: int, move: Move, out: Outcome) -> int
 
 
 @inlined
-def _settle(w: World, s: State, b: int, move: Move, out: Outcome) -> bool:
+def settle(w: World, s: State, b: int, move: Move, out: Outcome) -> bool:
     """Give every task that is asked for to one cluster; whether any was."""
     num_clusters = s.slot.shape[1]
     for n in range(num_clusters):
@@ -104,7 +104,7 @@ def _settle(w: World, s: State, b: int, move: Move, out: Outcome) -> bool:
 def act(w: World, s: State, b: int, move: Move, out: Outcome, log: Log) -> None:
     """One logical step of one environment; it does not begin again where the episode ends."""
     num_clusters = s.slot.shape[1]
-    any_placed = _settle(w, s, b, move, out)
+    any_placed = settle(w, s, b, move, out)
     out.advanced[b] = not (w.is_multi and any_placed)
     out.alive[b] = 0.0
     out.done[b] = False
