@@ -161,8 +161,8 @@ class Card:
         if isinstance(self.architecture, GraphArchitecture):
             raise InputError(f"{self.name} is a graph net, no perceptron", field="architecture")
         if not isinstance(self.architecture, Architecture):
-            acts_on = "elastic tasks" if isinstance(self.architecture, han.HanArchitecture) else "single tasks"
-            message = f"{self.name} acts on {acts_on}, not on queues by kind (one repeated job)"
+            of = "elastic" if isinstance(self.architecture, han.HanArchitecture) else "single"
+            message = f"{self.name} acts on {of} tasks, not on queues by kind (one repeated job)"
             raise InputError(message, field="architecture")
         return self.architecture
 
