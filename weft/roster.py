@@ -199,6 +199,14 @@ POLICIES: dict[str, Entry | Views] = {
         "graph net that picks tasks as Lachesis does, placed by DEFT with copies",
         tasks="weft/policies/zoo/lachesis.json",
     ),
+    "edge-multi": Views(
+        "agents of edge clusters: graph attention, a pointer to a task, and its units",
+        elastic="weft/policies/zoo/edge-multi.json",
+    ),
+    "edge-single": Views(
+        "the same where clusters take one task per step", elastic="weft/policies/zoo/edge-single.json"
+    ),
+    "tapfinger": Views("edge-multi, by the name of the study", elastic="weft/policies/zoo/edge-multi.json"),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
     "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),

@@ -12,8 +12,8 @@ from weft.sim.elastic.observation import ElasticSight
 def edge_problem(clusters: int = 3, **changes: object) -> ElasticProblem:
     """Insensitive and sensitive tasks on equal clusters."""
     types = (insensitive("img", (2, 1), (16, 16), 0.25), saturating("lm", (2, 1), (16, 16), 1, 16.0))
-    fields = {"stepping": "multi", "conflicts": "softmax", **changes}
-    return ElasticProblem(np.full((clusters, 2), 16), types, 20 * clusters, 1.5 * clusters, **fields)
+    fields = {"num_tasks": 20 * clusters, "stepping": "multi", "conflicts": "softmax", **changes}
+    return ElasticProblem(np.full((clusters, 2), 16), types, arrival_rate=1.5 * clusters, **fields)
 
 
 def in_the_middle(batch: ElasticBatch, steps: int = 12, seed: int = 0) -> ElasticSight:

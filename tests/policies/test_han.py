@@ -11,12 +11,17 @@ import pytest
 import torch
 from policies.elastic_problems import edge_problem, in_the_middle, taken, turned
 
+from weft import catalog
 from weft.errors import InputError
+from weft.kinds import ELASTIC
+from weft.model.elastic_oracle import first_fault
 from weft.policies.checkpoint import Card, load_policy, save_policy
 from weft.policies.han.allocator import FEATURE_VERSION, load_allocator
 from weft.policies.han.architecture import CRITICS, ENCODERS, MASKS, POINTERS, UNITS, HanArchitecture
 from weft.policies.han.forward import HanPolicy
 from weft.policies.han.net import HanNet, Seen, pick
+from weft.scenarios import scenario
+from weft.schedulers.allocators.running import run_all
 from weft.sim.elastic.environment import ElasticBatch
 from weft.sim.elastic.observation import ElasticSight
 
@@ -177,6 +182,24 @@ def test_policy_of_three_clusters_acts_on_six(tmp_path: Path):
     batch.act(found.slot, found.units, found.chance)
     other = problem.replaced(types=problem.types[:1])
     assert allocator.supports(other) == "it was trained for another number of resources or types of task"
+
+
+def test_shipped_policy_refuses_types_that_it_does_not_know():
+    found = catalog.find("tapfinger", ELASTIC)
+    assert found.supports(scenario("edge-multi-12").elastic("test", 0)) is None
+    assert found.supports(scenario("edge-pointer").elastic("test", 0)) == (
+        "it was trained on tasks of the types img and lm, here they are short and long"
+    )
+
+
+def test_shipped_policy_beats_the_rules_in_a_few_episodes():
+    problem = scenario("edge-multi-3").elastic("test", 0)
+    runs = {
+        name: run_all(catalog.find(name, ELASTIC), problem, range(3)) for name in ("edge-multi", "static-10")
+    }
+    times = {name: np.mean([run.mean_completion for run in found]) for name, found in runs.items()}
+    assert times["edge-multi"] < 0.9 * times["static-10"]
+    assert all(first_fault(run) is None for run in runs["edge-multi"])
 
 
 def test_draws_belong_to_the_environment_not_to_the_batch(sight: ElasticSight):

@@ -20,9 +20,7 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.graph.architecture import GraphArchitecture
-from weft.policies.han.architecture import SIZES as HAN_SIZES
-from weft.policies.han.architecture import WORDS as HAN_WORDS
-from weft.policies.han.architecture import HanArchitecture
+from weft.policies.han import architecture as han
 from weft.policies.oneshot import encoder_shape
 from weft.policies.oneshot.encoder_shape import EncoderShape
 from weft.policies.picks.architecture import PickArchitecture
@@ -37,7 +35,7 @@ MAX_WIDTH = 65_536
 HEAD = "head"
 
 OfTasks = CandidateArchitecture | PickArchitecture | WeightsArchitecture
-Net = GraphArchitecture | OfTasks | HanArchitecture
+Net = GraphArchitecture | OfTasks | han.HanArchitecture
 """Shapes that a card names in ``net``."""
 Floats32 = npt.NDArray[np.float32]
 Weights = dict[str, Floats32]
@@ -163,8 +161,8 @@ class Card:
         if isinstance(self.architecture, GraphArchitecture):
             raise InputError(f"{self.name} is a graph net, no perceptron", field="architecture")
         if not isinstance(self.architecture, Architecture):
-            acts_on = "elastic tasks" if isinstance(self.architecture, HanArchitecture) else "single tasks"
-            message = f"{self.name} acts on {acts_on}, not on queues by kind (one repeated job)"
+            of = "elastic" if isinstance(self.architecture, han.HanArchitecture) else "single"
+            message = f"{self.name} acts on {of} tasks, not on queues by kind (one repeated job)"
             raise InputError(message, field="architecture")
         return self.architecture
 
@@ -325,7 +323,7 @@ _NETS: dict[object, tuple[Callable[..., Net], tuple[str, ...], tuple[str, ...]]]
     "candidates": (CandidateArchitecture, ("world", "column", "hidden"), ("net", HEAD)),
     "weights": (WeightsArchitecture, ("count",), ("net",)),
     "picks": (PickArchitecture, ("node", "job", "pick", "world", "hidden"), ("style", "net")),
-    "han": (HanArchitecture, HAN_SIZES, HAN_WORDS),
+    "han": (han.HanArchitecture, han.SIZES, han.WORDS),
 }
 """Nets by the name in their cards: what they are, their sizes, their words; the first cards did not say their head."""
 

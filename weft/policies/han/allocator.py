@@ -40,6 +40,11 @@ def feature_names(resources: tuple[str, ...], types: tuple[str, ...]) -> Feature
     )
 
 
+def card_features(names: FeatureNames) -> tuple[str, ...]:
+    """The same as a card has them."""
+    return tuple(f"{node}: {name}" for node, part in names._asdict().items() for name in part)
+
+
 @dataclass(frozen=True)
 class HanAllocator:
     """Picks tasks and units with a trained net; an :class:`weft.schedulers.allocators.protocol.Allocator`."""
@@ -58,6 +63,13 @@ class HanAllocator:
         here = (len(names.cluster), len(names.waiting), len(names.running))
         if here != (shape.cluster, shape.waiting, shape.running):
             return "it was trained for another number of resources or types of task"
+        known = () if self.policy.card is None else self.policy.card.features
+        if known and known != card_features(names):
+            theirs = [name.removeprefix("waiting: is ") for name in known if name.startswith("waiting: is ")]
+            return (
+                f"it was trained on tasks of the types {' and '.join(theirs)}, here they are "
+                f"{' and '.join(one.name for one in problem.types)}"
+            )
         if tuple(problem.grid.tolist()) != shape.most:
             grid = "x".join(str(most) for most in problem.grid.tolist())
             return f"it was trained to give at most {shape.grid} units, here tasks may have {grid}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from weft.errors import InputError
 from weft.policies.checkpoint import Card, Floats32, check_weights
@@ -26,6 +27,8 @@ from weft.policies.tensors import Array
 
 if TYPE_CHECKING:
     from weft.sim.elastic.observation import ElasticSight as Sight
+
+Kind = TypeVar("Kind", np.float32, np.int64)
 
 _NEVER = np.float32(-1e9)
 _SLOPE = np.float32(0.2)
@@ -151,7 +154,7 @@ class HanPolicy:
         gathered = self._relation(f"l{layer}_cluster_shortcut", p["cluster"], p["shortcut"], all_of)
         shortcut = np.broadcast_to(p["shortcut"], p["cluster"].shape)
         above = np.broadcast_to(p["cluster"][:, :, None], p["running"].shape)
-        messages: dict[str, list[tuple[Floats32, Bools | None]]] = {
+        messages: dict[str, list[tuple[Floats32, Any]]] = {
             "cluster": [(sent, member.any(2)), (taken, exists.any(2)), (shortcut, None)],
             "waiting": [(back, member.any(1))],
             "running": [(above, None)],
@@ -171,13 +174,12 @@ class HanPolicy:
         takes = (target * w[f"{name}_to"]).reshape(*target.shape[:2], heads, -1).sum(-1).transpose(0, 2, 1)
         scores = takes[..., None] + sends[:, :, None]
         scores = np.where(scores > 0, scores, scores * _SLOPE)
-        weights = _softmax(np.where(mask[:, None], scores, _NEVER), -1) * mask.any(-1)[:, None, :, None]
+        sent_any = np.asarray(mask.any(-1))[:, None, :, None]
+        weights = _softmax(np.where(mask[:, None], scores, _NEVER), -1) * sent_any
         sent = weights @ source.reshape(split).transpose(0, 2, 1, 3)
         return sent.transpose(0, 2, 1, 3).reshape(target.shape)
 
-    def _mixed(
-        self, name: str, x: Floats32, own: Floats32, messages: list[tuple[Floats32, Bools | None]]
-    ) -> Floats32:
+    def _mixed(self, name: str, x: Floats32, own: Floats32, messages: list[tuple[Floats32, Any]]) -> Floats32:
         parts = relu(np.stack([own, *(message for message, _ in messages)]))
         scores = np.tanh(self._linear(f"{name}_mix", parts)) @ self._weights[f"{name}_mix_query"]
         for score, (_, present) in zip(scores[1:], messages, strict=True):
@@ -223,7 +225,8 @@ class HanPolicy:
         embedded = np.take_along_axis(known.slots, slot[..., None, None], 2)[:, :, 0]
         hidden = product(embedded, t["units_slot_weight"]) + w["units_bias"]
         hidden += product(known.clusters, t["units_cluster_weight"])
-        hidden += product(task, t["units_task_weight"]) + product(sight.cluster, t["units_free_weight"])
+        hidden += product(task, t["units_task_weight"])
+        hidden += product(sight.cluster, t["units_free_weight"])
         return self._linear("units_out", relu(hidden)) + product(task, t["units_direct"])
 
     def values(self, known: Known) -> Floats32:
@@ -320,7 +323,7 @@ def _members(slot: Ints, count: int) -> Bools:
     return found[..., :count]
 
 
-def _rows(table: Array, row: Ints) -> Array:
+def _rows(table: npt.NDArray[Kind], row: Ints) -> npt.NDArray[Kind]:
     """Rows (B, N, P, F) of a table (B, M, F)."""
     flat = np.take_along_axis(table, row.reshape(len(row), -1, 1), 1)
     return np.ascontiguousarray(flat.reshape(*row.shape, table.shape[-1]))

@@ -146,7 +146,7 @@ class HanNet(Net):
             exists.reshape(-1, 1, count),
         )
         all_of = torch.ones_like(member[:, :1, :1]).expand(-1, 1, member.shape[1])
-        messages = {
+        messages: dict[str, list[tuple[Tensor, Tensor | None]]] = {
             "cluster": [
                 (
                     self._relation(f"l{layer}_waiting_cluster", p["waiting"], p["cluster"], member),
@@ -174,12 +174,12 @@ class HanNet(Net):
     def _relation(self, name: str, source: Tensor, target: Tensor, mask: Tensor) -> Tensor:
         """What sources (B, S, h) send to targets (B, D, h) along a mask (B, D, S); 0 where nothing is sent."""
         heads = self.architecture.heads
-        sends = (source * self.get_parameter(f"{name}_from")).unflatten(-1, (heads, -1)).sum(-1)
-        takes = (target * self.get_parameter(f"{name}_to")).unflatten(-1, (heads, -1)).sum(-1)
+        sends = _headed(source * self.get_parameter(f"{name}_from"), heads).sum(-1)
+        takes = _headed(target * self.get_parameter(f"{name}_to"), heads).sum(-1)
         scores = leaky_relu(takes.mT.unsqueeze(-1) + sends.mT.unsqueeze(-2), SLOPE)  # (B, heads, D, S)
         scores = scores.masked_fill(~mask.unsqueeze(1), NEVER).softmax(-1)
         scores = scores * mask.any(-1)[:, None, :, None]
-        sent = scores @ source.unflatten(-1, (heads, -1)).transpose(1, 2)
+        sent = scores @ _headed(source, heads).transpose(1, 2)
         return sent.transpose(1, 2).flatten(2)
 
     def _mixed(
@@ -200,7 +200,8 @@ class HanNet(Net):
         """A transformer layer over the tasks of every cluster; empty slots are not looked at."""
         shape, heads = slots.shape, self.architecture.heads
         flat = slots.flatten(0, 1)
-        parts = self._linear(f"t{layer}_qkv", flat).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+        parts = self._linear(f"t{layer}_qkv", flat)
+        parts = parts.view(*flat.shape[:2], 3, heads, -1).permute(2, 0, 3, 1, 4)
         is_empty = ~real.any(2, keepdim=True)
         seen = (real | is_empty).flatten(0, 1)[:, None, None]
         found = scaled_dot_product_attention(parts[0], parts[1], parts[2], attn_mask=seen)
@@ -317,7 +318,7 @@ def unit_law(architecture: HanArchitecture, scores: Tensor, least: Tensor, most:
         boxes.append(inside | (architecture.masks == PENALTY))
     if architecture.units == JOINT:
         return _joint_law(grid, scores, boxes)
-    parts = scores[..., 1:].split([size + 1 for size in grid], -1)
+    parts = torch.split(scores[..., 1:], [size + 1 for size in grid], -1)
     masked = [part.masked_fill(~box, NEVER) for part, box in zip(parts, boxes, strict=True)]
     totals = [part.logsumexp(-1) for part in masked]
     fits = torch.stack([box.any(-1) for box in boxes]).all(0)
@@ -328,7 +329,8 @@ def unit_law(architecture: HanArchitecture, scores: Tensor, least: Tensor, most:
 
 
 def _joint_law(grid: tuple[int, ...], scores: Tensor, boxes: list[Tensor]) -> UnitLaw:
-    strides, inside = [], boxes[0]
+    strides: list[int] = []
+    inside = boxes[0]
     for box in boxes[1:]:
         inside = (inside.unsqueeze(-1) & box.unsqueeze(-2)).flatten(-2)
     size = 1
@@ -365,6 +367,11 @@ def _trimmed(seen: Seen) -> Seen:
         return seen
     used = max(1, int(seen.slot.max()) + 1)
     return seen._replace(**{name: getattr(seen, name)[:, :used] for name in ("waiting", "least", "top")})
+
+
+def _headed(x: Tensor, heads: int) -> Tensor:
+    """Embeddings (..., h) as (..., heads, h / heads)."""
+    return x.view(*x.shape[:-1], heads, -1)
 
 
 def _members(slot: Tensor, count: int) -> Tensor:

@@ -231,7 +231,7 @@ class Mappo:
         for _ in range(config.passes):
             sums, count = torch.zeros(len(FIGURES), device=self._device), len(batch.slot)
             order = torch.randperm(count, generator=self._random, device=self._device)
-            for which in order.split(config.minibatch):
+            for which in torch.split(order, config.minibatch):
                 loss, figures = self.loss(batch.part(which))
                 self._adam.step(loss, rate, config.gradient_clip)
                 sums += figures * len(which)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from weft.policies.checkpoint import Card
-from weft.policies.han.allocator import FEATURE_VERSION, feature_names
+from weft.policies.han.allocator import FEATURE_VERSION, card_features, feature_names
 from weft.training.algorithms import Asked
 from weft.training.first_weights import starting_weights
 from weft.training.mappo.learner import Mappo
@@ -24,11 +24,7 @@ def han_card(recipe: MappoRecipe) -> Card:
         recipe.algorithm,
         recipe.config.architecture((len(names.cluster), len(names.waiting), len(names.running)), grid),
         feature_version=FEATURE_VERSION,
-        features=(
-            *(f"cluster: {name}" for name in names.cluster),
-            *(f"waiting: {name}" for name in names.waiting),
-            *(f"running: {name}" for name in names.running),
-        ),
+        features=card_features(names),
         training={"recipe": recipe.to_dict()},
     )
 
