@@ -159,23 +159,8 @@ def go_on(
                 s.now[b] = lines.horizon[b]
             return True
         pass_events(w, f, s, b)
-        settle_now(world, b)
+        settle_lines(lines, w, s, v, b)
         waits = False
-
-
-@lean_kernel
-def settle_now(world: World, b: int) -> None:
-    """Costs are added up in ``s.used`` of nobody: they stand in the lines, see ``cost_of``."""
-    settle_lines(world.lines, world.w, world.s, world.v, b)
-
-
-@lean_kernel
-def cost_of(world: World, b: int) -> float:
-    """What missed deadlines have cost so far."""
-    lines, total = world.lines, 0.0
-    for line in range(lines.line_ptr[b], lines.line_ptr[b + 1]):
-        total += world.v.missed[line] * lines.interval[lines.jobs[lines.job_ptr[line]]] / 100.0
-    return total
 
 
 @lean_kernel
@@ -207,7 +192,7 @@ def step_all(
         if out.done[e]:
             continue
         b, k, s = plays[e], actions[e, 0], world.s
-        before, cost, waits = s.now[b], cost_of(world, b), k >= out.count[e, 0]
+        before, cost, waits = s.now[b], world.v.cost[b], k >= out.count[e, 0]
         if waits:
             s.wake[b] = min(s.wake[b], out.later[e, 0])
         else:
@@ -216,7 +201,7 @@ def step_all(
         if is_over:
             settle_lines(world.lines, world.w, s, world.v, b)
         elapsed = s.now[b] - before
-        reward = cost - cost_of(world, b)
+        reward = cost - world.v.cost[b]
         if pay.is_faithful:
             reward = _faithful_pay(world, b, before) if elapsed > 0.0 else 0.0
         if pay.is_shaped:
@@ -361,8 +346,7 @@ def _dealt(problems: Sequence[Problem], num_envs: int, spread: int, *, shared: b
         return [list(problems) for _ in range(num_envs)]
     num = len(problems)
     rounds = [[problems[(k + turn * num // spread) % num] for k in range(num)] for turn in range(spread)]
-    own = [[one for deal in rounds for one in deal[e % num :: num_envs]] for e in range(num_envs)]
-    return own
+    return [[one for deal in rounds for one in deal[e % num :: num_envs]] for e in range(num_envs)]
 
 
 def _new_buffers(num_envs: int, sight: PipelineSight) -> PipelineBuffers:
