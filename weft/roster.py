@@ -127,6 +127,10 @@ DISPATCHERS |= {
     for order, first in _ORDERS.items()
     for place, where in _PLACES.items()
 }
+DISPATCHERS |= {
+    "static-map": Views("every stage on one class, by local search for each combination of periods; slow", tasks="weft.schedulers.dispatchers.static_map:static_map"),
+    "static-map-all": Views("one searched map for all combinations of periods of adas-tx2", tasks="weft.schedulers.dispatchers.static_map:static_map_all"),
+}
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
 ``NAME+profile`` that of a rule on single tasks that learns run times; ``plan:NAME`` has a planner plan the jobs as they arrive."""
 # fmt: on

@@ -40,6 +40,8 @@ MODES = 12
 """Configurations of periods that a run switches to: (switch)."""
 DEVICES = 13
 """Which of the devices with room a random rule takes: (job, task)."""
+SEARCHED = 14
+"""Noise on which static maps are searched; part of the seed."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:
