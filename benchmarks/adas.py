@@ -22,7 +22,16 @@ from weft.model.validate import validate
 from weft.scenarios import parse_assignments, scenario
 from weft.schedulers.dispatchers.static_map import search_map
 
-RULES = ("rm-pinned", "edf-pinned", "edf-fastest-idle", "rm-fastest-idle", "edf-eft", "rm-eft", "llf-eft", "edf-random")
+RULES = (
+    "rm-pinned",
+    "edf-pinned",
+    "edf-fastest-idle",
+    "rm-fastest-idle",
+    "edf-eft",
+    "rm-eft",
+    "llf-eft",
+    "edf-random",
+)
 CALIBRATED = {
     "edf-fastest-idle": (0.132, 0.41), "rm-pinned": (0.076, 0.295), "edf-pinned": (0.084, 0.27),
     "rm-fastest-idle": (0.131, 0.40), "edf-eft": (0.364, 0.77), "rm-eft": (0.322, 0.88), "llf-eft": (0.342, 0.72),
@@ -72,9 +81,14 @@ def main(arguments: list[str]) -> int:
         return _search([chosen.problem("train", k) for k in range(count)], options.search)
     loads = [fluid_load(problem) for problem in problems]
     bound = float(np.mean([fluid_misses(problem) for problem in problems]))
-    print(f"{chosen.name}: {count} combinations, {options.seeds} seeds; fluid load {min(loads):.3f} to {max(loads):.3f},", end=" ")
+    print(
+        f"{chosen.name}: {count} combinations, {options.seeds} seeds; fluid load {min(loads):.3f} to {max(loads):.3f},",
+        end=" ",
+    )
     print(f"no schedule misses less than {bound:.3f}", flush=True)
-    print(f"{'':<22} {'macro':>7} {'+-':>7} {'worst':>7} {'< 1 %':>6} {'macro':>7} {'worst':>7}  {'calibrated':<13} invalid  s")
+    print(
+        f"{'':<22} {'macro':>7} {'+-':>7} {'worst':>7} {'< 1 %':>6} {'macro':>7} {'worst':>7}  {'calibrated':<13} invalid  s"
+    )
     first: Found | None = None
     for name in options.schedulers.split(","):
         found = _played(name, problems, options.seeds, check=not options.no_check)
@@ -97,7 +111,9 @@ def _played(name: str, problems: list[Problem], seeds: int, *, check: bool) -> F
 
 def _print(name: str, found: Found, first: Found) -> None:
     good = int((found.shares.mean(axis=(1, 2)) < 0.01).sum())
-    against = [100 * (a / b - 1) if b else 0.0 for a, b in ((found.macro, first.macro), (found.worst, first.worst))]
+    against = [
+        100 * (a / b - 1) if b else 0.0 for a, b in ((found.macro, first.macro), (found.worst, first.worst))
+    ]
     known = "{:.3f} / {:.2f}".format(*CALIBRATED[name]) if name in CALIBRATED else ""
     print(
         f"{name[-22:]:<22} {found.macro:>7.4f} {found.spread:>7.4f} {found.worst:>7.4f} {good:>6}"

@@ -38,7 +38,9 @@ def run(problem: Problem, starts: list[float], outcome: list[int] | None = None,
 
 def test_unrolled_instances_know_their_series():
     jobs = pipeline(3).jobs
-    assert [(one.series, one.interval, one.release) for one in jobs] == [("lane", 10.0, 10.0 * k) for k in range(3)]
+    assert [(one.series, one.interval, one.release) for one in jobs] == [
+        ("lane", 10.0, 10.0 * k) for k in range(3)
+    ]
 
 
 def test_late_and_missing_instances_are_missed():
@@ -95,11 +97,15 @@ def test_documents_keep_all_fields():
     again = problem_from_document(problem_document(problem))
     assert (again.noise_law, again.horizon) == ("folded", 15.0)
     keys = ("series", "interval", "overrun", "in_order", "deadline")
-    assert [[getattr(j, k) for k in keys] for j in again.jobs] == [[getattr(j, k) for k in keys] for j in problem.jobs]
+    assert [[getattr(j, k) for k in keys] for j in again.jobs] == [
+        [getattr(j, k) for k in keys] for j in problem.jobs
+    ]
 
 
 def test_simplex_solves_a_known_programme():
-    value, x = simplex(np.array([3.0, 5.0]), np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 2.0]]), np.array([4.0, 12.0, 18.0]))
+    value, x = simplex(
+        np.array([3.0, 5.0]), np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 2.0]]), np.array([4.0, 12.0, 18.0])
+    )
     assert value == pytest.approx(36.0) and x == pytest.approx([2.0, 6.0])
 
 
@@ -108,7 +114,9 @@ def test_fluid_load_agrees_with_scipy():
     rng = np.random.default_rng(1)
     for _ in range(5):
         times = rng.uniform(1, 10, (3, 2))
-        graphs = [TaskGraph([np.nan], classes=("a", "b"), times=[row], name=f"g{k}") for k, row in enumerate(times)]
+        graphs = [
+            TaskGraph([np.nan], classes=("a", "b"), times=[row], name=f"g{k}") for k, row in enumerate(times)
+        ]
         jobs = [Job(g, g.name, period=10.0 + k, deadline=10.0) for k, g in enumerate(graphs)]
         cluster = Cluster.uniform([DeviceClass("a"), DeviceClass("b")], [1, 2])
         problem = Problem(jobs, cluster).unrolled(40.0)

@@ -32,7 +32,14 @@ def play(name: str, problem: Problem, seed: int = 0) -> Schedule:
 @pytest.mark.parametrize("order", [0, 1])
 def test_rules_keep_all_rules_of_the_validator(overrun: str, order: int):
     problem = board(overrun=overrun, order=order, switches=2, control=1, fusion=33.0)
-    for name in ("rm-pinned", "edf-eft", "edf-gpu-first", "llf-random", "ledf-fastest-idle", "edf-pinned+hopeless"):
+    for name in (
+        "rm-pinned",
+        "edf-eft",
+        "edf-gpu-first",
+        "llf-random",
+        "ledf-fastest-idle",
+        "edf-pinned+hopeless",
+    ):
         found = play(name, problem)
         assert validate(found) == (), name
         assert found.miss_worst >= found.miss_macro > 0 or name.startswith("rm")
@@ -48,7 +55,9 @@ def test_overruns_end_at_their_deadline_or_are_skipped():
 
 def test_neutral_fields_change_nothing():
     problem = board(order=0)
-    plain = problem.replaced(jobs=tuple(replace(j, series="", interval=None) for j in problem.jobs), horizon=None)
+    plain = problem.replaced(
+        jobs=tuple(replace(j, series="", interval=None) for j in problem.jobs), horizon=None
+    )
     for name in ("edf", "eft", "edf-fastest-idle"):
         one, other = play(name, problem), play(name, plain)
         for column in ("task", "device", "start", "finish"):
@@ -61,7 +70,9 @@ def test_every_law_and_board_runs():
         assert validate(play("rm-pinned", problem)) == ()
 
 
-def twin(problem: Problem, world: Realisation, keys: np.ndarray, allowed: np.ndarray) -> dict[int, tuple[int, float]]:
+def twin(
+    problem: Problem, world: Realisation, keys: np.ndarray, allowed: np.ndarray
+) -> dict[int, tuple[int, float]]:
     """Device and start of every task under a fixed order, in plain Python: no transfers are looked up before they are needed."""
     cluster, jobs = problem.cluster, problem.jobs
     former = {}
@@ -106,7 +117,10 @@ def twin(problem: Problem, world: Realisation, keys: np.ndarray, allowed: np.nda
 def test_kernel_does_what_a_slow_twin_does():
     problem = board(horizon=200.0)
     world = realise(problem, 3)
-    for name, allowed in (("rm-pinned", pinned_classes(problem)), ("edf-fastest-idle", np.isfinite(problem.run_times))):
+    for name, allowed in (
+        ("rm-pinned", pinned_classes(problem)),
+        ("edf-fastest-idle", np.isfinite(problem.run_times)),
+    ):
         dispatcher = catalog.task_dispatcher(name)
         slow = twin(problem, world, dispatcher.order(problem), allowed)
         fast = dispatcher.run_all([problem], [world], [0])[0]
@@ -190,16 +204,20 @@ def test_nothing_is_seen_of_what_has_not_happened():
     first.world.f.run[late] *= 3.0
     running = first.world.s.status == 2
     first.world.f.run[running] *= 2.0
-    from weft.sim.tasks.pipeline_features import PipelineListed, list_stages  # noqa: PLC0415
+    from weft.sim.tasks.pipeline_features import PipelineListed, list_stages
 
     out, world = first.buffers, first.world
     found = PipelineListed(out.task[0], out.device[0], out.count[0], out.later[0])
-    list_stages(first.sight, world.lines, world.w, world.f, world.s, world.v, 0, world.look, found, out.observation[0])
+    list_stages(
+        first.sight, world.lines, world.w, world.f, world.s, world.v, 0, world.look, found, out.observation[0]
+    )
     assert np.array_equal(first.observation, seen)
 
 
 def test_faithful_sight_lists_the_first_stage_by_local_deadline_alone():
-    env = PipelineEnv(PipelineSetup((board(),), PipelineSight(is_faithful=True), PipelineReward(is_faithful=True)), 1, 0)
+    env = PipelineEnv(
+        PipelineSetup((board(),), PipelineSight(is_faithful=True), PipelineReward(is_faithful=True)), 1, 0
+    )
     rng, total = np.random.default_rng(0), 0.0
     for _ in range(200):
         count = int(env.buffers.count[0, 0])
@@ -217,8 +235,8 @@ def test_spread_puts_every_problem_into_several_environments():
 
 def test_jobs_that_depend_on_each_other_cannot_be_told_one_by_one():
     problem = Problem(Job(board().jobs[0].graph, series="a", in_order=True, deadline=9.0), board().cluster)
-    from weft.errors import UnsupportedError  # noqa: PLC0415
-    from weft.sim.tasks.layout import compile_tasks  # noqa: PLC0415
+    from weft.errors import UnsupportedError
+    from weft.sim.tasks.layout import compile_tasks
 
     with pytest.raises(UnsupportedError, match="depends on the instance before it"):
         compile_tasks([problem], is_open=True)

@@ -26,6 +26,8 @@ DRAWS = 2
 """Draws of noise on which a map is judged."""
 EFFORT = 200
 """Maps that are tried."""
+WORSE = 0.01
+"""By so much at most a map may be worse than the one before it, at first; less and less later."""
 _ORDERS = ("edf", "rm", "llf", "ledf")
 _LAST = (NEVER, LATE, HOPELESS)
 
@@ -101,10 +103,13 @@ def search_map(
     options = [StaticMap(classes, order, last) for order in _ORDERS for last in _LAST]
     costs = [trial.cost(one) for one in options]
     best, cost = options[int(np.argmin(costs))], min(costs)
-    for _ in range(max(0, effort - len(options))):
-        changed = _neighbour(best, starts, can, rng)
+    here, here_cost, left = best, cost, max(0, effort - len(options))
+    for k in range(left):
+        changed = _neighbour(here, starts, can, rng)
         found = trial.cost(changed)
-        if found <= cost:
+        if found <= here_cost + WORSE * (1.0 - k / left) * float(rng.random()):
+            here, here_cost = changed, found
+        if found < cost:
             best, cost = changed, found
         if cost == 0.0:
             break
@@ -122,7 +127,7 @@ def _neighbour(one: StaticMap, starts: Mapping[str, int], can: Bools, rng: np.ra
     name = names[int(rng.integers(len(names)))]
     own = list(one.classes[name])
     first = int(rng.integers(len(own)))
-    last = first + 1 + int(rng.integers(len(own) - first)) if rng.random() < 0.5 else first + 1
+    last = first + 1 + int(rng.integers(len(own) - first)) if rng.random() < 0.3 else first + 1
     wanted = int(rng.integers(can.shape[1]))
     for k in range(first, last):
         if can[starts[name] + k, wanted]:
