@@ -165,9 +165,14 @@ class SearchedMap(DeadlineDispatcher):
         return found
 
 
-def _parsed(text: str) -> tuple[int, ...]:
-    """Classes of stages from their initials on a Jetson TX2."""
-    return tuple("adg".index(letter) for letter in text)
+def _parsed(**rows: str) -> dict[str, tuple[int, ...]]:
+    """Classes of the stages of pipelines from their initials on a Jetson TX2."""
+    return {name: tuple("adg".index(letter) for letter in row) for name, row in rows.items()}
 
 
+ALL = StaticMap(
+    _parsed(lane="dddda", detect="agggggggga", sfm="agga", loc="dddddddddd", lidar="a"), "edf", LATE
+)
+"""One map for all configurations of ``adas-tx2``."""
 static_map = SearchedMap("static-map")
+static_map_all = ALL.dispatcher("static-map-all")
