@@ -137,15 +137,9 @@ def _neighbour(one: StaticMap, starts: Mapping[str, int], can: Bools, rng: np.ra
 
 @dataclass(frozen=True)
 class SearchedMap(DeadlineDispatcher):
-    """A map searched for every configuration when it first comes up."""
+    """A map searched for every configuration when it first comes up; jobs that are no instances of pipelines are pinned."""
 
     effort: int = field(default=EFFORT, kw_only=True)
-
-    def supports(self, problem: Problem) -> str | None:
-        reason = super().supports(problem)
-        if reason is None and any(not job.series or job.deadline is None for job in problem.jobs):
-            reason = "it acts on periodic pipelines with deadlines, such as those of adas-tx2"
-        return reason
 
     def run_all(
         self,
@@ -160,7 +154,8 @@ class SearchedMap(DeadlineDispatcher):
         for problem, world, seed in zip(problems, realisations, seeds, strict=True):
             key = tuple((job.series, job.release, job.deadline) for job in problem.jobs)
             if key not in known:
-                known[key] = search_map([problem], self.effort, DRAWS)[0].dispatcher(self.name)
+                chosen = search_map([problem], self.effort, DRAWS)[0] if series_of(problem) else StaticMap({})
+                known[key] = chosen.dispatcher(self.name)
             found += known[key].run_all([problem], [world], [seed], outages)
         return found
 
@@ -174,5 +169,5 @@ ALL = StaticMap(
     _parsed(lane="dddda", detect="agggggggga", sfm="agga", loc="dddddddddd", lidar="a"), "edf", LATE
 )
 """One map for all configurations of ``adas-tx2``."""
-static_map = SearchedMap("static-map")
+static_map = SearchedMap("static-map", classes=pinned_classes)
 static_map_all = ALL.dispatcher("static-map-all")
