@@ -177,6 +177,10 @@ POLICIES: dict[str, Entry | Views] = {
         "graph net that picks tasks as Lachesis does, placed by DEFT with copies",
         tasks="weft/policies/zoo/lachesis.json",
     ),
+    "adas-ppo": Views(
+        "PPO policy for periodic pipelines with deadlines, trained on adas-tx2",
+        tasks="weft/policies/zoo/adas-ppo.json",
+    ),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
     "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),
