@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -156,7 +157,7 @@ class DeadlineDispatcher(DecidingDispatcher):
         wide = [np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables]
         until = np.concatenate([self.until(problem) for problem in problems])
         pairs = zip(problems, seeds, strict=True)
-        level = np.concatenate([_levels(problem, seed, 0) for problem, seed in pairs])
+        level = np.concatenate([_levels(problem, seed) for problem, seed in pairs])
         allowed = np.ascontiguousarray(np.concatenate(wide))
         return DeadlineRule(self.place, allowed, until, level)
 
@@ -171,7 +172,7 @@ class DeadlineDispatcher(DecidingDispatcher):
         """Keys, and as a tally the levels of tasks: the decider does the rest."""
         s.key[:] = np.concatenate([self.order(problem) for problem in problems])
         pairs = zip(problems, seeds, strict=True)
-        level = np.concatenate([_levels(problem, seed, 0) for problem, seed in pairs])
+        level = np.concatenate([_levels(problem, seed) for problem, seed in pairs])
         return keyed_rule(VIRTUAL)._replace(tally=level[:, None].copy())  # starts nothing itself
 
     def grown(self, rule: TaskRule, problem: Problem, s: TaskState, seed: int, first: Place) -> TaskRule:
@@ -179,7 +180,7 @@ class DeadlineDispatcher(DecidingDispatcher):
         last = first.task + problem.num_tasks
         s.key[first.task : last] = self.order(problem)
         rule = rule._replace(tally=with_room(rule.tally, len(s.key), 0.0))
-        rule.tally[first.task : last, 0] = _levels(problem, seed, first.number)
+        rule.tally[first.task : last, 0] = _levels(problem, seed)
         return rule
 
     def decider(self, problem: Problem, rule: TaskRule) -> DeadlineDecider:
@@ -187,9 +188,11 @@ class DeadlineDispatcher(DecidingDispatcher):
         return DeadlineDecider(self, problem, rule)
 
 
-def _levels(problem: Problem, seed: int, first_job: int) -> Floats:
+def _levels(problem: Problem, seed: int) -> Floats:
+    """A number in [0, 1) of every task, by the name of its job: sessions that go on number jobs anew."""
     task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
-    return keyed_uniform(seed, DEVICES, first_job + problem.job_of, task)
+    name = np.array([crc32(job.name.encode()) for job in problem.jobs], np.int64)[problem.job_of]
+    return keyed_uniform(seed, DEVICES, name, task)
 
 
 class DeadlineDecider:
