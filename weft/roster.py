@@ -129,6 +129,10 @@ DISPATCHERS |= {
     for order, first in _ORDERS.items()
     for place, where in _PLACES.items()
 }
+DISPATCHERS |= {
+    "static-map": Views("every stage on one class, by local search for each combination of periods; slow", tasks="weft.schedulers.dispatchers.static_map:static_map"),
+    "static-map-all": Views("one searched map for all combinations of periods of adas-tx2", tasks="weft.schedulers.dispatchers.static_map:static_map_all"),
+}
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
 ``NAME+profile`` that of a rule on single tasks that learns run times; ``plan:NAME`` has a planner plan the jobs as they arrive."""
 
@@ -207,6 +211,10 @@ POLICIES: dict[str, Entry | Views] = {
         "the same where clusters take one task per step", elastic="weft/policies/zoo/edge-single.json"
     ),
     "tapfinger": Views("edge-multi, by the name of the study", elastic="weft/policies/zoo/edge-multi.json"),
+    "adas-ppo": Views(
+        "PPO policy for periodic pipelines with deadlines, trained on adas-tx2",
+        tasks="weft/policies/zoo/adas-ppo.json",
+    ),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
     "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),

@@ -52,6 +52,8 @@ DEVICES = 18
 """Which of the devices with room a random rule takes: (job, task)."""
 BOOKING = 19
 """Which jobs of a stream book a device, and of which class: (job, number)."""
+SEARCHED = 20
+"""Noise on which static maps are searched; part of the seed."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:

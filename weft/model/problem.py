@@ -14,9 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InfeasibleError, InputError
-from weft.model.bookings import Booking, check_bookings
+from weft.model.bookings import check_bookings
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints32, TaskGraph
+from weft.model.job import INFINITE, named_apart
+from weft.model.job import OVERRUNS as OVERRUNS
+from weft.model.job import QUEUE as QUEUE
+from weft.model.job import Job as Job
 from weft.model.noise import LOGNORMAL, check_noise
 from weft.model.realisation import Realisation as Realisation
 from weft.model.realisation import expected as expected
@@ -24,7 +28,6 @@ from weft.model.realisation import realise as realise
 from weft.model.run_times import run_times_on as run_times_on
 from weft.model.units import SECONDS
 
-INFINITE = float("inf")
 LONGEST = 1e300
 """All run times, transfers and releases of a problem together stay below: no sum overflows."""
 WIDEST = 5.0
@@ -48,10 +51,6 @@ METRICS = (
 """Properties of a schedule that are better when smaller."""
 
 
-QUEUE, SKIP, ABORT = OVERRUNS = ("queue", "skip", "abort")
-"""What becomes of a release while the one before it is not done: both go on, it is dropped, or each ends at its deadline."""
-
-
 @dataclass(frozen=True)
 class Objective:
     """What a good schedule is."""
@@ -64,55 +63,6 @@ class Objective:
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
             raise InputError(f"expected one of {', '.join(METRICS)}, got {self.metric!r}", field="metric")
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One release of a task graph."""
-
-    graph: TaskGraph
-    name: str = "job"
-    release: float = 0.0
-    """No task of the job starts before."""
-    period: float | None = None
-    """Released again every ``period``; None: once."""
-    deadline: float | None = None
-    """Due this long after the release; None: never."""
-    weight: float = 1.0
-    owner: str = ""
-    eligible: tuple[str, ...] | None = None
-    """Device names or class names the job may use; None: all."""
-    booking: Booking | None = None
-    """What is held for the job alone until it ends; None: nothing."""
-    series: str = ""
-    """Name of the pipeline of which it is one instance; empty: it stands alone."""
-    interval: float | None = None
-    """Time from its release to that of the next instance, as far as is known at its release; None: unknown."""
-    overrun: str = QUEUE
-    """What becomes of an instance while an earlier one is not done: ``queue``, ``skip`` or ``abort``."""
-    in_order: bool = False
-    """Whether a task waits until the same task of the instance before it is done."""
-
-    def __post_init__(self) -> None:
-        if self.overrun not in OVERRUNS:
-            raise InputError(
-                f"expected one of {', '.join(OVERRUNS)}, got {self.overrun!r}",
-                field=f"job {self.name}: overrun",
-            )
-        if self.interval is not None and not 0 < self.interval < INFINITE:
-            raise InputError(
-                f"expected a finite number > 0, got {self.interval}", field=f"job {self.name}: interval"
-            )
-        for key in ("release", "weight", "deadline"):
-            value = getattr(self, key)
-            if value is not None and not 0 <= value < INFINITE:
-                raise InputError(
-                    f"expected a finite number >= 0, got {value}", field=f"job {self.name}: {key}"
-                )
-        if self.period is not None and not 0 < self.period < INFINITE:
-            raise InputError(
-                f"expected a finite number > 0, got {self.period}", field=f"job {self.name}: period"
-            )
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -164,7 +114,7 @@ class Problem:
             if not 0 <= spread <= WIDEST:
                 raise InputError(f"expected a number from 0 to {WIDEST:g}, got {spread}", field=field)
         _check_units(jobs)
-        object.__setattr__(self, "jobs", tuple(_named_apart(jobs)))
+        object.__setattr__(self, "jobs", tuple(named_apart(jobs)))
         object.__setattr__(self, "cluster", cluster)
         object.__setattr__(self, "objective", objective or Objective())
         object.__setattr__(self, "noise", noise)
@@ -371,22 +321,6 @@ def _check_units(jobs: Sequence[Job]) -> None:
                 f"expected {unit!r} as in job {jobs[0].name}, got {job.graph.time_unit!r}",
                 field=f"job {job.name}: time_unit",
             )
-
-
-def _named_apart(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs, later ones of an equal name numbered: ``name-2``, ``name-3``, ..."""
-    given = {job.name for job in jobs}
-    if len(given) == len(jobs):
-        return list(jobs)
-    last: dict[str, int] = {}
-    apart = []
-    for job in jobs:
-        number = last.get(job.name, 0) + 1
-        while number > 1 and f"{job.name}-{number}" in given:
-            number += 1
-        last[job.name] = number
-        apart.append(job if number == 1 else replace(job, name=f"{job.name}-{number}"))
-    return apart
 
 
 def _eligible_row(job: Job, cluster: Cluster) -> Bools:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from weft.schedulers.dispatchers.deciding import DecidingDispatcher
 from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
 from weft.schedulers.dispatchers.paths import fastest_left, shares_done
 from weft.schedulers.dispatchers.pins import pinned_classes
-from weft.schedulers.dispatchers.tasks import with_room
+from weft.schedulers.dispatchers.tasks import Place, with_room
 from weft.sim.tasks.deadline_rules import (
     DRAWN,
     EARLIEST,
@@ -33,7 +34,7 @@ from weft.sim.tasks.deadline_rules import (
 )
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, schedule_of
 from weft.sim.tasks.rules import VIRTUAL, TaskRule, keyed_rule
-from weft.sim.tasks.state import LOOK, Facts, Tasks, TaskState
+from weft.sim.tasks.state import Facts, Tasks, TaskState
 
 ENV = 0
 TIE = 1e-9
@@ -156,7 +157,7 @@ class DeadlineDispatcher(DecidingDispatcher):
         wide = [np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables]
         until = np.concatenate([self.until(problem) for problem in problems])
         pairs = zip(problems, seeds, strict=True)
-        level = np.concatenate([_levels(problem, seed, 0) for problem, seed in pairs])
+        level = np.concatenate([_levels(problem, seed) for problem, seed in pairs])
         allowed = np.ascontiguousarray(np.concatenate(wide))
         return DeadlineRule(self.place, allowed, until, level)
 
@@ -168,32 +169,45 @@ class DeadlineDispatcher(DecidingDispatcher):
         return due if self.put_last == LATE else due - fastest_left(problem)
 
     def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
-        """Keys alone: the decider does the rest."""
+        """Keys, and as a tally the levels of tasks: the decider does the rest."""
         s.key[:] = np.concatenate([self.order(problem) for problem in problems])
-        return keyed_rule(VIRTUAL, LOOK)
+        pairs = zip(problems, seeds, strict=True)
+        level = np.concatenate([_levels(problem, seed) for problem, seed in pairs])
+        return keyed_rule(VIRTUAL)._replace(tally=level[:, None].copy())  # starts nothing itself
+
+    def grown(self, rule: TaskRule, problem: Problem, s: TaskState, seed: int, first: Place) -> TaskRule:
+        """The same with a further problem; writes its keys."""
+        last = first.task + problem.num_tasks
+        s.key[first.task : last] = self.order(problem)
+        rule = rule._replace(tally=with_room(rule.tally, len(s.key), 0.0))
+        rule.tally[first.task : last, 0] = _levels(problem, seed)
+        return rule
 
     def decider(self, problem: Problem, rule: TaskRule) -> DeadlineDecider:
         """Who decides for one problem."""
-        return DeadlineDecider(self, problem)
+        return DeadlineDecider(self, problem, rule)
 
 
-def _levels(problem: Problem, seed: int, first_job: int) -> Floats:
+def _levels(problem: Problem, seed: int) -> Floats:
+    """A number in [0, 1) of every task, by the name of its job: sessions that go on number jobs anew."""
     task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
-    return keyed_uniform(seed, DEVICES, first_job + problem.job_of, task)
+    name = np.array([crc32(job.name.encode()) for job in problem.jobs], np.int64)[problem.job_of]
+    return keyed_uniform(seed, DEVICES, name, task)
 
 
 class DeadlineDecider:
     """A rule at work in a state of the task view with one environment."""
 
-    def __init__(self, dispatcher: DeadlineDispatcher, problem: Problem) -> None:
+    def __init__(self, dispatcher: DeadlineDispatcher, problem: Problem, rule: TaskRule) -> None:
         self.title, self._dispatcher = dispatcher.name, dispatcher
-        self._rule = dispatcher.kernel_rule([problem], [0])
-        self._num_jobs = len(problem.jobs)
+        made = dispatcher.kernel_rule([problem], [0])
+        self._rule = made._replace(level=rule.tally[: problem.num_tasks, 0].copy())
 
     def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
         """Learn of the tasks of a further problem, numbered from ``first``."""
         last, own, rule_ = first + problem.num_tasks, self._dispatcher, self._rule
-        room = last if last <= len(rule_.until) else max(last, 2 * len(rule_.until))
+        have = len(rule_.until)
+        room = have if last <= have else max(last, 2 * have)
         allowed = np.ones((room, rule_.allowed.shape[1]), np.bool_)
         allowed[: len(rule_.allowed)] = rule_.allowed
         grown = DeadlineRule(
@@ -201,9 +215,8 @@ class DeadlineDecider:
         )
         grown.allowed[first:last] = own.classes(problem)
         grown.until[first:last] = own.until(problem)
-        grown.level[first:last] = _levels(problem, 0, self._num_jobs)
+        grown.level[first:last] = rule.tally[first:last, 0]
         self._rule = grown
-        self._num_jobs += len(problem.jobs)
 
     def close_up(self, tasks: Ints) -> None:
         """Only these tasks are left, numbered anew in their order."""

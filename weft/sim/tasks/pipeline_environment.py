@@ -159,23 +159,8 @@ def go_on(
                 s.now[b] = lines.horizon[b]
             return True
         pass_events(w, f, s, b)
-        settle_now(world, b)
+        settle_lines(lines, w, s, v, b)
         waits = False
-
-
-@lean_kernel
-def settle_now(world: World, b: int) -> None:
-    """Costs are added up in ``s.used`` of nobody: they stand in the lines, see ``cost_of``."""
-    settle_lines(world.lines, world.w, world.s, world.v, b)
-
-
-@lean_kernel
-def cost_of(world: World, b: int) -> float:
-    """What missed deadlines have cost so far."""
-    lines, total = world.lines, 0.0
-    for line in range(lines.line_ptr[b], lines.line_ptr[b + 1]):
-        total += world.v.missed[line] * lines.interval[lines.jobs[lines.job_ptr[line]]] / 100.0
-    return total
 
 
 @lean_kernel
@@ -207,7 +192,7 @@ def step_all(
         if out.done[e]:
             continue
         b, k, s = plays[e], actions[e, 0], world.s
-        before, cost, waits = s.now[b], cost_of(world, b), k >= out.count[e, 0]
+        before, cost, waits = s.now[b], world.v.cost[b], k >= out.count[e, 0]
         if waits:
             s.wake[b] = min(s.wake[b], out.later[e, 0])
         else:
@@ -216,7 +201,7 @@ def step_all(
         if is_over:
             settle_lines(world.lines, world.w, s, world.v, b)
         elapsed = s.now[b] - before
-        reward = cost - cost_of(world, b)
+        reward = cost - world.v.cost[b]
         if pay.is_faithful:
             reward = _faithful_pay(world, b, before) if elapsed > 0.0 else 0.0
         if pay.is_shaped:

@@ -15,7 +15,7 @@ from weft.errors import InputError
 from weft.model.graph import Floats, Ints
 from weft.sim.jit import lean_inlined, lean_kernel
 from weft.sim.tasks.clock import next_time
-from weft.sim.tasks.pipelines import Lines, LineState, Sweep, next_release, sweep_lines
+from weft.sim.tasks.pipelines import WEIGHT, Lines, LineState, Sweep, next_release, sweep_lines
 from weft.sim.tasks.rules import best_in_pool
 from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, expected_run, may_use
 
@@ -178,7 +178,7 @@ def _write_blocks(
         most = max(most, over)
         if over > 0.0:
             interval = lines.interval[lines.jobs[lines.job_ptr[line]]]
-            total += interval / 100.0 * np.tanh(over / unit)
+            total += interval / WEIGHT * np.tanh(over / unit)
     out[NEXT_MOST], out[NEXT_ALL] = np.tanh(most / unit), min(total, 4.0)
     most, total = -1e9, 0.0
     for k in range(look.count[0]):
@@ -186,7 +186,7 @@ def _write_blocks(
             over = free - look.latest[k, c]
             most = max(most, over)
             if over > 0.0:
-                total += lines.interval[look.job[k]] / 100.0 * np.tanh(over / unit)
+                total += lines.interval[look.job[k]] / WEIGHT * np.tanh(over / unit)
     out[FLIGHT_MOST], out[FLIGHT_ALL] = np.tanh(most / unit), min(total, 4.0)
 
 

@@ -54,6 +54,7 @@ class LineState(NamedTuple):
     judged: Ints  # (num_lines,) place behind the last whose deadline was looked at
     missed: Ints  # (num_lines,) deadlines missed so far
     counted: Ints  # (num_lines,) deadlines so far
+    cost: Floats  # (num_envs,) what the missed ones have cost so far
 
 
 class Sweep(NamedTuple):
@@ -149,12 +150,14 @@ def _of_graph(graph: TaskGraph, rows: Floats, width: int) -> tuple[Floats, ...]:
 def new_line_state(lines: Lines) -> LineState:
     """Nothing has been released."""
     num = len(lines.job_ptr) - 1
-    return LineState(*(np.zeros(num, np.int64) for _ in range(5)))
+    oldest, upto, judged, missed, counted = np.zeros((5, num), np.int64)
+    return LineState(oldest, upto, judged, missed, counted, np.zeros(len(lines.unit)))
 
 
 @lean_kernel
 def begin_lines(lines: Lines, v: LineState, b: int) -> None:
     """Empty the lines of environment b."""
+    v.cost[b] = 0.0
     for line in range(lines.line_ptr[b], lines.line_ptr[b + 1]):
         v.oldest[line], v.upto[line], v.judged[line], v.missed[line], v.counted[line] = 0, 0, 0, 0, 0
 
@@ -181,9 +184,8 @@ def expected_end(lines: Lines, w: Tasks, s: TaskState, b: int, j: int) -> float:
 
 
 @lean_kernel
-def settle_lines(lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int) -> float:
-    """Bring the lines up to now; returns what the deadlines that passed have cost."""
-    cost = 0.0
+def settle_lines(lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int) -> None:
+    """Bring the lines up to now: what was released, what is over, and which deadlines were missed."""
     for line in range(lines.line_ptr[b], lines.line_ptr[b + 1]):
         first, last = lines.job_ptr[line], lines.job_ptr[line + 1]
         while first + v.upto[line] < last and w.job_release[lines.jobs[first + v.upto[line]]] <= s.now[b]:
@@ -198,10 +200,9 @@ def settle_lines(lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int) -> 
                 v.counted[line] += 1
                 if s.is_expired[j] or not (s.job_finish[j] <= due):
                     v.missed[line] += 1
-                    cost += lines.interval[j] / WEIGHT
+                    v.cost[b] += lines.interval[j] / WEIGHT
         while v.oldest[line] < v.upto[line] and is_over(s, lines.jobs[first + v.oldest[line]]):
             v.oldest[line] += 1
-    return cost
 
 
 @lean_kernel
