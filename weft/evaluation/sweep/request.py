@@ -10,7 +10,7 @@ from weft.errors import InputError
 from weft.evaluation import comparing
 from weft.evaluation.sweep import answers
 from weft.evaluation.sweep.evaluation import Evaluation
-from weft.evaluation.sweep.runner import Progress, Sweep
+from weft.evaluation.sweep.runner import Cluster, Progress, Sweep
 from weft.evaluation.sweep.training_seeds import expand
 from weft.io.clusters import is_builtin
 from weft.io.kind_names import warn_unknown_kinds
@@ -23,6 +23,7 @@ from weft.scenarios.generators import AUTO, DISPATCH, Makes
 from weft.scenarios.recipes import is_recipe
 from weft.scenarios.workflows import read_file
 from weft.schedulers.base import Decides
+from weft.spread.mapping import check_engine
 
 Scheduler = comparing.Scheduler | Decides | type[Decides]
 """Name of a scheduler, or an object (or class) that plans or decides."""
@@ -44,6 +45,8 @@ def evaluate(
     baseline: str | None = None,
     out: str | Path | None = None,
     workers: int = 1,
+    engine: str | None = None,
+    address: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Compare schedulers on many problems, with intervals and tests.
@@ -69,13 +72,17 @@ def evaluate(
         Folder in which the rows are kept, and found again if the sweep was stopped.
     workers
         Number of processes; one where a scheduler is an object.
+    engine, address
+        ``ray`` or ``dask``, and the address of a cluster: rows are spread over it, and are the same as here. Without
+        an address, a cluster of this machine's own for so many ``workers``.
     progress
         Called with the number of rows done and of all rows.
     """
+    chosen = check_engine(engine, address)
     schedulers = (schedulers,) if isinstance(schedulers, str) else schedulers
     cells = dispatched_if_asked(cells_of(what, settings, cluster), schedulers)
     _warn_unknown_kinds(cells[0])
-    names, members = expand(_named(schedulers, workers) or cells[0].schedulers)
+    names, members = expand(_named(schedulers, 2 if chosen else workers) or cells[0].schedulers)
     if out is not None:
         _refuse_unkept(schedulers)
     count = _count(cells, split) if problems is None else problems
@@ -83,7 +90,13 @@ def evaluate(
     sweep = Sweep(cells, names, count, numbers, split, effort, check)
     try:
         return answers.evaluate(
-            sweep, baseline=baseline, out=out, workers=workers, progress=progress, members=members
+            sweep,
+            baseline=baseline,
+            out=out,
+            workers=workers,
+            cluster=None if chosen is None else Cluster(chosen, address),
+            progress=progress,
+            members=members,
         )
     finally:  # objects are found by their names during the call alone
         plugins.forget(plugins.SCHEDULERS, [str(one.name) for one in schedulers if not isinstance(one, str)])
