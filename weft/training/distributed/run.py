@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.model.problem import Problem
 from weft.policies.candidates.architecture import Q
+from weft.policies.checkpoint import Card, Weights
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.training.algorithms import Asked
 from weft.training.cells import dealt, shares
@@ -19,6 +20,7 @@ from weft.training.distributed.gradients import Gradients
 from weft.training.distributed.leases import Seats
 from weft.training.distributed.local import LocalTransport
 from weft.training.distributed.processes import ProcessTransport
+from weft.training.distributed.rollouts import SpreadPPO
 from weft.training.distributed.scheduler import ConfigScheduler, Grid
 from weft.training.distributed.transport import Transport
 from weft.training.dqn.config import DQNConfig
@@ -26,6 +28,7 @@ from weft.training.dqn.exploration import base_choices
 from weft.training.environment import Floats
 from weft.training.first_weights import starting_weights
 from weft.training.ppo.candidate_learner import TaskJudge, candidate_card, scaled
+from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.task_recipe import TaskRecipe
 from weft.training.ppo.validation import Validated
 
@@ -132,5 +135,32 @@ def spread_learner(
     )
     try:
         yield Validated(learner, judge, recipe.every)
+    finally:
+        learner.close()
+
+
+@contextmanager
+def spread_ppo(
+    recipe: TaskRecipe[PPOConfig],
+    asked: Asked,
+    env: TaskEnv,
+    weights: Weights | None,
+    card: Card,
+    on_notice: Callable[[str], None],
+) -> Iterator[SpreadPPO]:
+    """PPO with actors where the recipe says."""
+    learner = SpreadPPO(
+        transport_of(recipe.distributed, asked.address),
+        env,
+        recipe.config,
+        recipe.distributed,
+        seed=asked.seed,
+        device=asked.device,
+        start=weights,
+        card=card,
+        on_notice=on_notice,
+    )
+    try:
+        yield learner
     finally:
         learner.close()
