@@ -53,6 +53,11 @@ Seeds = Annotated[
     ),
 ]
 Split = Annotated[str, typer.Option("--split", help="train, validation or test.")]
+Problems = Annotated[int | None, typer.Option("--problems", metavar="N", min=1, help="Number of problems.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
+]
 Engine = Annotated[
     str | None,
     typer.Option("--engine", metavar="NAME", help="Spread rows over a cluster: ray or dask."),
@@ -77,18 +82,13 @@ def evaluate(
         list[str] | None,
         typer.Option("--schedulers", "-s", metavar="A,B", help="Which; default: those of the scenario."),
     ] = None,
-    problems: Annotated[
-        int | None, typer.Option("--problems", metavar="N", min=1, help="Number of problems.")
-    ] = None,
+    problems: Problems = None,
     seeds: Seeds = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="S", min=0, max=opt.MOST_SEED, help="The first of the seeds.")
     ] = 0,
     settings: Settings = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
-    ] = None,
+    out: Out = None,
     cluster: opt.Cluster = None,
     baseline: Baseline = None,
     effort: opt.Effort = None,

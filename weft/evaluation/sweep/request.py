@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from weft import catalog, plugins, scenarios
 from weft.errors import InputError
@@ -60,10 +61,8 @@ def evaluate(
         of the scenario.
     settings
         Of the scenario; a list or ``from:to:step`` sweeps one.
-    problems
-        How many; None: as many as the scenario usually takes.
-    seeds
-        How many per problem, or which.
+    problems, seeds
+        How many problems, None: as many as usual; how many seeds per problem, or which.
     check
         Which schedules are validated: all, sample or none.
     baseline
@@ -73,8 +72,7 @@ def evaluate(
     workers
         Number of processes; one where a scheduler is an object.
     engine, address
-        ``ray`` or ``dask``, and the address of a cluster: rows are spread over it, and are the same as here. Without
-        an address, a cluster of this machine's own for so many ``workers``.
+        ``ray`` or ``dask`` and the cluster that rows are spread over; None: one of our own, of so many ``workers``.
     progress
         Called with the number of rows done and of all rows.
     """
@@ -88,18 +86,24 @@ def evaluate(
     count = _count(cells, split) if problems is None else problems
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     sweep = Sweep(cells, names, count, numbers, split, effort, check)
+    where = None if chosen is None else Cluster(chosen, address)
     try:
-        return answers.evaluate(
-            sweep,
-            baseline=baseline,
-            out=out,
-            workers=workers,
-            cluster=None if chosen is None else Cluster(chosen, address),
-            progress=progress,
-            members=members,
-        )
+        return _Run(baseline, out, workers, where, progress).of(sweep, members)
     finally:  # objects are found by their names during the call alone
         plugins.forget(plugins.SCHEDULERS, [str(one.name) for one in schedulers if not isinstance(one, str)])
+
+
+class _Run(NamedTuple):
+    """How a sweep is run."""
+
+    baseline: str | None
+    out: str | Path | None
+    workers: int
+    cluster: Cluster | None
+    progress: Progress | None
+
+    def of(self, sweep: Sweep, members: Mapping[str, tuple[str, ...]]) -> Evaluation:
+        return answers.evaluate(sweep, **self._asdict(), members=members)
 
 
 def _warn_unknown_kinds(cell: Scenario) -> None:
