@@ -25,6 +25,7 @@ from weft.roster import PLAN as PLAN
 from weft.roster import PLANNERS as PLANNERS
 from weft.roster import POLICIES as POLICIES
 from weft.roster import PROFILE as PROFILE
+from weft.roster import PUT_LAST as PUT_LAST
 from weft.roster import ROLES as ROLES
 from weft.roster import SEARCH as SEARCH
 from weft.roster import VARIANTS as VARIANTS
@@ -153,10 +154,12 @@ def _task_scheduler(name: str | Any) -> Any:
     if name.startswith(PLAN):
         inner = planner(name.removeprefix(PLAN))
         return _resolved("weft.schedulers.dispatchers.replanning:PlanDispatcher")(name, inner)
-    base = name.removesuffix(PROFILE)
+    plain, last = _without_last(name)
+    base = plain.removesuffix(PROFILE)
     if base in DISPATCHERS and TASKS in kinds_of(name):
         found = _resolved(DISPATCHERS[base].tasks)
-        return found if base == name else replace(found, name=name, profiles=True)
+        found = found.putting_last(last, name) if last else found
+        return found if base == plain else replace(found, name=name, profiles=True)
     if is_policy(base):
         found = _resolved("weft.policies.of_tasks:load_task_policy")(policy_file(base) or base)
         return replace(found, name=name, profiles=found.profiles or base != name)
@@ -174,6 +177,10 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
     """Where the scheduler of this name that weft brings acts; nothing for other names."""
     if name.startswith(PLAN):
         return (TASKS,)
+    plain, last = _without_last(name)
+    if last:
+        given = DISPATCHERS.get(plain)
+        return (TASKS,) if given is not None and given.may_put_last else ()
     rule = DISPATCHERS.get(name.removesuffix(WAIT).removesuffix(PROFILE))
     acts_on = [*rule.acts_on] if rule is not None else []
     if name.endswith(WAIT):
@@ -185,6 +192,14 @@ def kinds_of(name: str) -> tuple[Kind, ...]:
     if name in POLICIES:
         acts_on += POLICIES[name].acts_on
     return tuple(kind for kind in KINDS.values() if kind.name in acts_on)
+
+
+def _without_last(name: str) -> tuple[str, str]:
+    """A name without the suffix that says what is put last, and what that is; empty: nothing."""
+    for suffix, what in PUT_LAST.items():
+        if name.endswith(suffix):
+            return name.removesuffix(suffix), what
+    return name, ""
 
 
 def _resolved(target: str) -> Any:

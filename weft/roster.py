@@ -44,6 +44,11 @@ class Views:
         return tuple(name for name in (QUEUES.name, TASKS.name) if getattr(self, name))
 
     @property
+    def may_put_last(self) -> bool:
+        """Whether it is a rule for deadlines that can put tasks last."""
+        return self.tasks.startswith(f"{_DEADLINES}:")
+
+    @property
     def may_profile(self) -> bool:
         """Whether it has a rule on single tasks that can learn run times."""
         return self.tasks.startswith(f"{_TASKS}:")
@@ -107,6 +112,25 @@ DISPATCHERS: dict[str, Views] = {
     "dask-like": Views("the rule of Dask's scheduler: where the data is, unless that device is busy; equal devices", tasks=f"{_PEERS}:dask_like"),
     "priced": Views("srw with critical paths, prices of scarce devices, late starts; the strongest hand-made rule", tasks=f"{_TASKS}:priced"),
 }
+_DEADLINES = "weft.schedulers.dispatchers.deadlines"
+_ORDERS = {
+    "edf": "earliest deadline", "rm": "shortest period", "llf": "least laxity", "fifo": "oldest release",
+    "ledf": "earliest local deadline",
+}
+_PLACES = {
+    "gpu-first": "on the accelerator, waiting for it", "fastest-idle": "on the idle device where it ends first",
+    "eft": "where it ends first, waiting if busy", "pinned": "on the class its pipeline is pinned to by hand",
+    "random": "on any idle device",
+}
+DISPATCHERS |= {
+    f"{order}-{place}": Views(f"{first} first, {where}; periodic pipelines", tasks=f"{_DEADLINES}:{order}_{place.replace('-', '_')}")
+    for order, first in _ORDERS.items()
+    for place, where in _PLACES.items()
+}
+DISPATCHERS |= {
+    "static-map": Views("every stage on one class, by local search for each combination of periods; slow", tasks="weft.schedulers.dispatchers.static_map:static_map"),
+    "static-map-all": Views("one searched map for all combinations of periods of adas-tx2", tasks="weft.schedulers.dispatchers.static_map:static_map_all"),
+}
 """``NAME+wait`` is the variant of a rule on queues that waits for the next event where the rule idles;
 ``NAME+profile`` that of a rule on single tasks that learns run times; ``plan:NAME`` has a planner plan the jobs as they arrive."""
 # fmt: on
@@ -117,11 +141,15 @@ PROFILE = "+profile"
 """Suffix of a rule on single tasks that learns run times from those it observes."""
 PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
+PUT_LAST = {"+late": "late", "+hopeless": "hopeless"}
+"""Suffixes of rules for deadlines that put what is late, or cannot be in time any more, behind all others."""
 SEARCH = "+search"
 """Suffix of weights or a run whose best draw is improved by search."""
 VARIANTS = {
     f"NAME{WAIT}": f"a dispatcher that acts on {QUEUES} and waits for the next event where NAME idles",
     f"NAME{PROFILE}": f"a rule or policy that acts on {TASKS} and corrects stated run times, per kind and class, by those observed",
+    "NAME+late": "a rule for deadlines such as edf-pinned that puts what is late behind all others",
+    "NAME+hopeless": "the same for what cannot be in time any more, even on the fastest devices",
     f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
 }
 """How further dispatchers are named, and what they do."""

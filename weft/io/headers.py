@@ -153,6 +153,10 @@ class JobPart(_Part):
     weight: Annotated[float, Field(ge=0)] = 1.0
     owner: str = ""
     eligible: list[str] | None = None
+    series: str = ""
+    interval: Annotated[Time, Field(gt=0)] | None = None
+    overrun: str = "queue"
+    in_order: bool = False
 
 
 class ProblemPart(_Part):
@@ -163,6 +167,8 @@ class ProblemPart(_Part):
     noise: Annotated[float, Field(ge=0)] = 0.0
     bias: Annotated[float, Field(ge=0)] = 0.0
     drift: Annotated[float, Field(ge=0)] = 0.0
+    noise_law: str = "lognormal"
+    horizon: Annotated[float, Field(ge=0)] | None = None
     objective: ObjectivePart = ObjectivePart()
 
 

@@ -17,9 +17,15 @@ from weft.io.sources import inside, shown
 from weft.io.units import parse_time
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
+from weft.model.noise import LOGNORMAL
 from weft.model.problem import Job, Objective, Problem
 
 SCHEMA = "weft/problem/1"
+_JOB_KEYS = (
+    *("release", "period", "deadline", "weight", "owner"),
+    *("series", "interval", "overrun", "in_order"),
+)
+"""Fields of a job that are written where they are not neutral."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,15 @@ class Posed:
     name: str
     bias: float = 0.0
     drift: float = 0.0
+    noise_law: str = LOGNORMAL
+    horizon: float | None = None
 
     def on(self, cluster: Cluster) -> Problem:
         """The problem on these machines."""
         return Problem(
-            self.jobs, cluster, self.objective, self.noise, self.name, bias=self.bias, drift=self.drift
-        )
+            self.jobs, cluster, self.objective, self.noise, self.name, self.bias, self.drift, self.noise_law,
+            self.horizon,
+        )  # fmt: skip
 
 
 def problem_from_document(
@@ -67,7 +76,9 @@ def posed_from_document(document: Row, references: References | None = None, nam
     if not jobs:
         raise InputError("expected at least one job, got none", field="jobs")
     objective = Objective(part.objective.metric, part.objective.copies)
-    return Posed(jobs, objective, part.noise, part.name or name, part.bias, part.drift)
+    return Posed(
+        jobs, objective, part.noise, part.name or name, part.bias, part.drift, part.noise_law, part.horizon
+    )
 
 
 def _job(row: Row, references: References | None, i: int) -> Job:
@@ -85,7 +96,7 @@ def _job(row: Row, references: References | None, i: int) -> Job:
         with inside(f"{where}.graph"):
             graph = graph_from_document(document, part.name)
     fields = part.model_dump()
-    for key in ("release", "period", "deadline"):
+    for key in ("release", "period", "deadline", "interval"):
         if type(row.get(key)) is str:
             fields[key] = parse_time(row[key], graph.time_unit)
     eligible = fields.pop("eligible")
@@ -109,6 +120,8 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         "name": problem.name,
         "noise": problem.noise,
         **{key: getattr(problem, key) for key in ("bias", "drift") if getattr(problem, key)},
+        **({"noise_law": problem.noise_law} if problem.noise_law != LOGNORMAL else {}),
+        **({"horizon": problem.horizon} if problem.horizon is not None else {}),
         "objective": {"metric": problem.objective.metric, "copies": problem.objective.copies},
         "cluster": cluster_document(problem.cluster),
         "jobs": [_job_row(job) for job in problem.jobs],
@@ -118,7 +131,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
 def _job_row(job: Job) -> dict[str, Any]:
     row: dict[str, Any] = {"name": job.name}
     neutral = Job(job.graph)
-    for key in ("release", "period", "deadline", "weight", "owner"):
+    for key in _JOB_KEYS:
         if getattr(job, key) != getattr(neutral, key):
             row[key] = getattr(job, key)
     if job.eligible is not None:

@@ -36,6 +36,12 @@ WANDER = 10
 """How that changes from job to job: (kind, class, job, number)."""
 MEMORY = 11
 """What tasks of drawn workflows need of the memory of a device: (job, task, number)."""
+MODES = 12
+"""Configurations of periods that a run switches to: (switch)."""
+DEVICES = 13
+"""Which of the devices with room a random rule takes: (job, task)."""
+SEARCHED = 14
+"""Noise on which static maps are searched; part of the seed."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:

@@ -16,13 +16,17 @@ import numpy.typing as npt
 from weft.errors import InfeasibleError, InputError
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints32, TaskGraph
+from weft.model.job import INFINITE, named_apart
+from weft.model.job import OVERRUNS as OVERRUNS
+from weft.model.job import QUEUE as QUEUE
+from weft.model.job import Job as Job
+from weft.model.noise import LOGNORMAL, check_noise
 from weft.model.realisation import Realisation as Realisation
 from weft.model.realisation import expected as expected
 from weft.model.realisation import realise as realise
 from weft.model.run_times import run_times_on as run_times_on
 from weft.model.units import SECONDS
 
-INFINITE = float("inf")
 LONGEST = 1e300
 """All run times, transfers and releases of a problem together stay below: no sum overflows."""
 WIDEST = 5.0
@@ -34,6 +38,8 @@ METRICS = (
     "weighted_jct",
     "p99_jct",
     "misses",
+    "miss_macro",
+    "miss_worst",
     "gap_percent",
     "slr",
     "energy",
@@ -58,36 +64,6 @@ class Objective:
             raise InputError(f"expected one of {', '.join(METRICS)}, got {self.metric!r}", field="metric")
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One release of a task graph."""
-
-    graph: TaskGraph
-    name: str = "job"
-    release: float = 0.0
-    """No task of the job starts before."""
-    period: float | None = None
-    """Released again every ``period``; None: once."""
-    deadline: float | None = None
-    """Due this long after the release; None: never."""
-    weight: float = 1.0
-    owner: str = ""
-    eligible: tuple[str, ...] | None = None
-    """Device names or class names the job may use; None: all."""
-
-    def __post_init__(self) -> None:
-        for key in ("release", "weight", "deadline"):
-            value = getattr(self, key)
-            if value is not None and not 0 <= value < INFINITE:
-                raise InputError(
-                    f"expected a finite number >= 0, got {value}", field=f"job {self.name}: {key}"
-                )
-        if self.period is not None and not 0 < self.period < INFINITE:
-            raise InputError(
-                f"expected a finite number > 0, got {self.period}", field=f"job {self.name}: period"
-            )
-
-
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Problem:
     """Jobs, a cluster and an objective; consistent by construction.
@@ -105,6 +81,10 @@ class Problem:
     """How wrong stated run times are: spread of the logarithm of a factor (mean 1) per kind and class in a realisation."""
     drift: float = 0.0
     """How far those factors wander from the first job to the last: spread of the logarithm, as a random walk."""
+    noise_law: str = LOGNORMAL
+    """Shape of the noise: ``lognormal``, ``uniform``, ``truncated`` or ``folded`` (``weft/model/noise.py``)."""
+    horizon: float | None = None
+    """Deadlines after this time do not count as kept or missed; None: all do."""
 
     def __init__(
         self,
@@ -115,6 +95,8 @@ class Problem:
         name: str | None = None,
         bias: float = 0.0,
         drift: float = 0.0,
+        noise_law: str = LOGNORMAL,
+        horizon: float | None = None,
     ) -> None:
         if isinstance(jobs, TaskGraph):
             jobs = (Job(jobs, name=jobs.name),)
@@ -124,16 +106,21 @@ class Problem:
             raise InputError("expected at least one job, got none", field="jobs")
         if not 0 <= noise < INFINITE:
             raise InputError(f"expected a finite coefficient of variation >= 0, got {noise}", field="noise")
+        check_noise(noise_law, noise)
+        if horizon is not None and not 0 <= horizon < INFINITE:
+            raise InputError(f"expected a finite number >= 0, got {horizon}", field="horizon")
         for field, spread in (("bias", bias), ("drift", drift)):
             if not 0 <= spread <= WIDEST:
                 raise InputError(f"expected a number from 0 to {WIDEST:g}, got {spread}", field=field)
         _check_units(jobs)
-        object.__setattr__(self, "jobs", tuple(_named_apart(jobs)))
+        object.__setattr__(self, "jobs", tuple(named_apart(jobs)))
         object.__setattr__(self, "cluster", cluster)
         object.__setattr__(self, "objective", objective or Objective())
         object.__setattr__(self, "noise", noise)
         object.__setattr__(self, "bias", bias)
         object.__setattr__(self, "drift", drift)
+        object.__setattr__(self, "noise_law", noise_law)
+        object.__setattr__(self, "horizon", horizon)
         object.__setattr__(self, "name", name or jobs[0].graph.name)
         self.eligible  # noqa: B018  checks the names
         self.run_times  # noqa: B018  checks that every task can run somewhere
@@ -229,7 +216,9 @@ class Problem:
     @cached_property
     def run_times(self) -> Floats:
         """Expected run time of every task on every class, overhead included; infinity where it cannot run."""
-        table = np.concatenate([run_times_on(job.graph, self.cluster) for job in self.jobs])
+        graphs = {id(job.graph): job.graph for job in self.jobs}
+        known = {key: run_times_on(graph, self.cluster) for key, graph in graphs.items()}
+        table = np.concatenate([known[id(job.graph)] for job in self.jobs])
         _check_runnable(self, table)
         table.setflags(write=False)
         return table
@@ -308,7 +297,14 @@ class Problem:
                 continue
             count = int(np.ceil(max(horizon - job.release, 0.0) / job.period))
             jobs += [
-                replace(job, name=f"{job.name}#{k}", release=job.release + k * job.period, period=None)
+                replace(
+                    job,
+                    name=f"{job.name}#{k}",
+                    release=job.release + k * job.period,
+                    period=None,
+                    series=job.series or job.name,
+                    interval=job.period,
+                )
                 for k in range(count)
                 if job.release + k * job.period < horizon
             ]
@@ -323,22 +319,6 @@ def _check_units(jobs: Sequence[Job]) -> None:
                 f"expected {unit!r} as in job {jobs[0].name}, got {job.graph.time_unit!r}",
                 field=f"job {job.name}: time_unit",
             )
-
-
-def _named_apart(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs, later ones of an equal name numbered: ``name-2``, ``name-3``, ..."""
-    given = {job.name for job in jobs}
-    if len(given) == len(jobs):
-        return list(jobs)
-    last: dict[str, int] = {}
-    apart = []
-    for job in jobs:
-        number = last.get(job.name, 0) + 1
-        while number > 1 and f"{job.name}-{number}" in given:
-            number += 1
-        last[job.name] = number
-        apart.append(job if number == 1 else replace(job, name=f"{job.name}-{number}"))
-    return apart
 
 
 def _eligible_row(job: Job, cluster: Cluster) -> Bools:

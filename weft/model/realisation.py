@@ -14,6 +14,7 @@ import numpy as np
 from weft.errors import InputError
 from weft.model.draws import BIAS, BRANCH, NOISE, WANDER, keyed_uniform
 from weft.model.graph import ALWAYS, Bools, Floats, TaskGraph
+from weft.model.noise import factors, normal
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -58,9 +59,8 @@ def _noise_factors(problem: Problem, seed: int) -> Any:
     task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
     classes = np.arange(problem.cluster.num_classes)
     job = problem.job_of[:, None]
-    normal = _normal(*(keyed_uniform(seed, NOISE, job, task[:, None], classes, k) for k in (0, 1)))
-    sigma2 = np.log1p(problem.noise**2)
-    return np.exp(np.sqrt(sigma2) * normal - sigma2 / 2.0)
+    drawn = [keyed_uniform(seed, NOISE, job, task[:, None], classes, k) for k in (0, 1)]
+    return factors(problem.noise_law, problem.noise, *drawn)
 
 
 def _bias_factors(problem: Problem, seed: int) -> Any:
@@ -71,18 +71,13 @@ def _bias_factors(problem: Problem, seed: int) -> Any:
     kinds = np.arange(len(problem.kinds))[:, None]
     logs = np.zeros((len(jobs), len(kinds), len(classes)))
     if problem.bias:
-        drawn = _normal(*(keyed_uniform(seed, BIAS, kinds, classes, 0, k) for k in (0, 1)))
+        drawn = normal(*(keyed_uniform(seed, BIAS, kinds, classes, 0, k) for k in (0, 1)))
         logs += problem.bias * drawn - problem.bias**2 / 2.0
     if problem.drift and len(jobs) > 1:
         step, at = problem.drift / np.sqrt(len(jobs) - 1.0), jobs[:, None, None]
-        drawn = _normal(*(keyed_uniform(seed, WANDER, kinds, classes, at, k) for k in (0, 1)))
+        drawn = normal(*(keyed_uniform(seed, WANDER, kinds, classes, at, k) for k in (0, 1)))
         logs += np.cumsum(np.where(at > 0, step * drawn - step**2 / 2.0, 0.0), axis=0)
     return np.exp(logs[problem.job_of, problem.kind_of])
-
-
-def _normal(first: Floats, second: Floats) -> Floats:
-    """Standard normal draws, each from two uniform ones."""
-    return np.asarray(np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second))
 
 
 def _draw_branches(graph: TaskGraph, seed: int, job: int) -> Bools:
@@ -102,10 +97,9 @@ def _draw_branches(graph: TaskGraph, seed: int, job: int) -> Bools:
 
 def _runs(graph: TaskGraph, taken: Bools) -> Bools:
     """A task runs if it has no predecessor or a taken edge from a task that runs."""
-    runs = np.diff(graph.predecessor_pointer) == 0
     if not graph.is_conditional:
         return np.ones(graph.num_tasks, dtype=np.bool_)
-    runs = runs.copy()
+    runs = np.diff(graph.predecessor_pointer) == 0
     pointer = graph.successor_pointer
     for i in graph.order.tolist():
         if runs[i]:

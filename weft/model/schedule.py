@@ -25,6 +25,7 @@ from weft.model.bounds import (
 )
 from weft.model.graph import Floats, Ints, Ints32
 from weft.model.problem import Problem, Realisation
+from weft.model.series import SeriesFigures
 
 OUTCOMES = ("done", "skipped", "expired", "aborted")
 DONE, SKIPPED, EXPIRED, ABORTED = range(4)
@@ -207,6 +208,21 @@ class Schedule:
         is_left = np.bincount(self.problem.job_of[is_open], minlength=len(due)) > 0
         is_late = self.job_completion_times > due * (1 + 1e-12)
         return int((is_late | (is_left & np.isfinite(due))).sum())
+
+    @cached_property
+    def series(self) -> SeriesFigures:
+        """What became of the instances of every pipeline."""
+        return SeriesFigures(self)
+
+    @property
+    def miss_macro(self) -> float:
+        """Share of deadlines missed, the mean over pipelines by weight; 0 without any."""
+        return self.series.miss_macro
+
+    @property
+    def miss_worst(self) -> float:
+        """Share of deadlines missed by the worst pipeline."""
+        return self.series.miss_worst
 
     # -- quality --------------------------------------------------------------------------------
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from weft.errors import expect
 from weft.model.cluster import DeviceClass
 from weft.model.oracle_input import OracleInput
 from weft.model.problem import Problem, Realisation
-from weft.model.schedule import DONE, EXPIRED, Schedule
+from weft.model.schedule import DONE, EXPIRED, SKIPPED, Schedule
+from weft.model.validate_series import check_order, check_overruns
+from weft.model.violation import ROUNDING as ROUNDING
+from weft.model.violation import TOLERANCE as TOLERANCE
+from weft.model.violation import Violation as Violation
+from weft.model.violation import broken, later
 
-TOLERANCE = 1e-9
-"""Slack of every comparison, relative to the run time or to the time since the first release."""
-ROUNDING = 1e-15
-"""What adding up two times may lose, relative to their sum."""
 RULES = (
     "numbers",  # start and finish are finite, and the finish is not before the start
     "task",  # the task exists
@@ -40,22 +40,10 @@ RULES = (
     "resource",
     "precedence",  # some copy of every parent has finished, and its data has arrived
     "one-port",  # the transfers can be placed, one at a time per sender and per receiver
+    "overrun",  # instances are skipped only behind one that is not done, and aborted ones end at their deadline
+    "order",  # a task runs after the same task of the instance before it, where instances are kept in order
 )
 """Names of the rules, in the order in which they are checked."""
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One broken rule; task and device by display name, None where the rule names none."""
-
-    rule: str
-    task: str | None
-    device: str | None
-    detail: str
-
-    def __str__(self) -> str:
-        where = ", ".join(name for name in (self.task, self.device) if name is not None)
-        return f"{self.rule} ({where}): {self.detail}" if where else f"{self.rule}: {self.detail}"
 
 
 def validate(
@@ -75,39 +63,33 @@ def validate(
         schedule.problem if problem is None else problem,
         schedule.realisation if realisation is None else realisation,
     )
-    checks = (_rows, _tasks, _places, _durations, _batches, _capacities, _precedence, _one_port)
+    checks = (
+        *(_rows, _tasks, _places, _durations, _batches, _capacities, _precedence, _one_port),
+        *(check_overruns, check_order),
+    )
     return tuple(violation for check in checks for violation in check(given))
-
-
-def _broken(given: OracleInput, rule: str, detail: str, row: int) -> Violation:
-    device = given.device[row]
-    is_known = 0 <= device < len(given.class_of)
-    device_name = given.cluster.device_names[device] if is_known else None
-    return Violation(rule, given.task_name(given.task[row]), device_name, detail)
-
-
-def _later(given: OracleInput, time: float, than: float) -> bool:
-    """Whether a time is later by more than rounding; releases may be dates, far from zero."""
-    return time > than + TOLERANCE * abs(than - given.origin) + ROUNDING * abs(than)
 
 
 def _rows(given: OracleInput) -> Iterator[Violation]:
     for row in range(len(given.task)):
         fault = given.fault(row)
         if fault is not None:
-            yield _broken(given, *fault, row)
+            yield broken(given, *fault, row)
 
 
 def _tasks(given: OracleInput) -> Iterator[Violation]:
     expired = [False] * len(given.work)
     for row in given.good:
+        job = given.problem.jobs[given.job[given.task[row]]]
         if given.outcome[row] == EXPIRED:
-            expired[given.task[row]] = given.problem.jobs[given.job[given.task[row]]].deadline is not None
+            expired[given.task[row]] = job.deadline is not None
+        elif given.outcome[row] == SKIPPED:
+            expired[given.task[row]] = job.overrun == "skip"
     for task, runs in enumerate(given.runs):
         rows = given.rows_of.get(task, [])
         if not runs:
             if rows:
-                yield _broken(given, "not-taken", "runs although its branch is not taken", rows[0])
+                yield broken(given, "not-taken", "runs although its branch is not taken", rows[0])
         elif not any(given.outcome[row] == DONE for row in rows) and not expired[task]:
             yield Violation("missing", given.task_name(task), None, "is never done")
         if len(rows) > 1:
@@ -118,12 +100,12 @@ def _several(given: OracleInput, task: int, rows: list[int]) -> Iterator[Violati
     """Rules for a task with more than one row."""
     done = [run[0] for run in given.executions(task) if given.outcome[run[-1]] == DONE]
     if len(done) > 1 and not given.problem.objective.copies:
-        yield _broken(given, "copies", f"runs {len(done)} times, but the objective allows no copies", done[1])
+        yield broken(given, "copies", f"runs {len(done)} times, but the objective allows no copies", done[1])
     seen: set[tuple[int, int]] = set()
     for row in rows if given.curve[task] < 0 else ():
         key = (given.copy[row], given.attempt[row])
         if key in seen:
-            yield _broken(given, "duplicate", f"copy {key[0]}, attempt {key[1]} has two rows", row)
+            yield broken(given, "duplicate", f"copy {key[0]}, attempt {key[1]} has two rows", row)
         seen.add(key)
 
 
@@ -132,15 +114,15 @@ def _places(given: OracleInput) -> Iterator[Violation]:
     for row in given.ran:
         task, device = given.task[row], given.device[row]
         job = given.problem.jobs[given.job[task]]
-        if _later(given, job.release, given.start[row]):
-            yield _broken(given, "release", f"starts at {given.start[row]}, before {job.release}", row)
+        if later(given, job.release, given.start[row]):
+            yield broken(given, "release", f"starts at {given.start[row]}, before {job.release}", row)
         if not allowed[given.job[task]][device]:
-            yield _broken(given, "eligible", f"job {job.name!r} may not use this device", row)
+            yield broken(given, "eligible", f"job {job.name!r} may not use this device", row)
         device_class = given.cluster.classes[given.class_of[device]]
         if given.expected(task, given.class_of[device]) == math.inf:
             lack = given.unfit(task, device_class)
             why = f"too little {lack}" if lack else f"no run time for kind {given.kind[task]!r}"
-            yield _broken(given, "class", f"class {device_class.name!r} cannot run it: {why}", row)
+            yield broken(given, "class", f"class {device_class.name!r} cannot run it: {why}", row)
 
 
 def _allowed(given: OracleInput, job: int) -> list[bool]:
@@ -163,7 +145,7 @@ def _duration(given: OracleInput, row: int) -> Iterator[Violation]:
     allowed = TOLERANCE * expected + ROUNDING * abs(given.finish[row])
     is_wrong = abs(took - expected) > allowed if given.outcome[row] == DONE else took > expected + allowed
     if expected < math.inf and is_wrong:
-        yield _broken(given, "duration", f"takes {took}, expected {expected}", row)
+        yield broken(given, "duration", f"takes {took}, expected {expected}", row)
 
 
 def _elastic_duration(given: OracleInput, rows: list[int]) -> Iterator[Violation]:
@@ -178,10 +160,10 @@ def _elastic_duration(given: OracleInput, rows: list[int]) -> Iterator[Violation
         expected = max(0.0, given.expected(given.task[row], class_index) - given.overhead(class_index))
         took, rate = given.finish[row] - given.start[row], given.rate(row)
         if math.isnan(rate):
-            yield _broken(given, "duration", "holds more units than its speed curve has", row)
+            yield broken(given, "duration", "holds more units than its speed curve has", row)
             return
-        if _later(given, upto, given.start[row]):
-            yield _broken(given, "duration", f"starts before its row until {upto} ends", row)
+        if later(given, upto, given.start[row]):
+            yield broken(given, "duration", f"starts before its row until {upto} ends", row)
         upto = max(upto, given.finish[row])
         idle = min(took, overhead)
         took, overhead = took - idle, overhead - idle
@@ -189,26 +171,26 @@ def _elastic_duration(given: OracleInput, rows: list[int]) -> Iterator[Violation
         rounding += rate * ROUNDING * abs(given.finish[row]) / expected if expected else 0.0
     is_done = given.outcome[rows[-1]] == DONE
     if is_done and overhead > TOLERANCE * upto:
-        yield _broken(given, "duration", f"ends {overhead} before its overhead has passed", rows[-1])
+        yield broken(given, "duration", f"ends {overhead} before its overhead has passed", rows[-1])
     elif share > 1 + TOLERANCE + rounding or (is_done and share < 1 - TOLERANCE - rounding):
-        yield _broken(given, "duration", f"covers {share} of its work, expected 1", rows[-1])
+        yield broken(given, "duration", f"covers {share} of its work, expected 1", rows[-1])
 
 
 def _batches(given: OracleInput) -> Iterator[Violation]:
     for (device, _), rows in given.batches.items():
         lead, most = rows[0], given.cluster.classes[given.class_of[device]].batch
         if len(rows) > most:
-            yield _broken(given, "batch", f"batch of {len(rows)}, the class takes at most {most}", lead)
+            yield broken(given, "batch", f"batch of {len(rows)}, the class takes at most {most}", lead)
         for row in rows[1:]:
             if given.kind[given.task[row]] != given.kind[given.task[lead]]:
-                yield _broken(
+                yield broken(
                     given,
                     "batch",
                     f"shares a batch with {given.task_name(given.task[lead])} of another kind",
                     row,
                 )
             if (given.start[row], given.finish[row]) != (given.start[lead], given.finish[lead]):
-                yield _broken(given, "batch", "does not start and finish with its batch", row)
+                yield broken(given, "batch", "does not start and finish with its batch", row)
 
 
 def _capacities(given: OracleInput) -> Iterator[Violation]:
@@ -228,10 +210,10 @@ def _sweep(given: OracleInput, device_class: DeviceClass, rows: list[int]) -> It
     used = dict.fromkeys(limits, 0.0)
     active: list[tuple[float, int, dict[str, float]]] = []
     for row in rows:
-        while active and not _later(given, active[0][0], given.start[row]):
+        while active and not later(given, active[0][0], given.start[row]):
             for name, amount in heappop(active)[2].items():
                 used[name] -= amount
-        if not _later(given, given.finish[row], given.start[row]):
+        if not later(given, given.finish[row], given.start[row]):
             continue
         held = _held_together(given, row, limits)
         heappush(active, (given.finish[row], row, held))
@@ -239,7 +221,7 @@ def _sweep(given: OracleInput, device_class: DeviceClass, rows: list[int]) -> It
             used[name] += amount
             if amount > 0 and used[name] > limits[name] * (1 + TOLERANCE):
                 detail = f"{used[name]:g} of {limits[name]:g} {name} in use at {given.start[row]}"
-                yield _broken(given, name.split()[0], detail, row)
+                yield broken(given, name.split()[0], detail, row)
 
 
 def _held_together(given: OracleInput, row: int, limits: dict[str, float]) -> dict[str, float]:
@@ -258,12 +240,12 @@ def _precedence(given: OracleInput) -> Iterator[Violation]:
             row = rows[0]
             arrival, origin = given.first_arrival(parent, given.device[row], data)
             if origin < 0:
-                yield _broken(given, "precedence", f"its parent {given.task_name(parent)} is never done", row)
-            elif _later(given, arrival, given.start[row]):
+                yield broken(given, "precedence", f"its parent {given.task_name(parent)} is never done", row)
+            elif later(given, arrival, given.start[row]):
                 detail = (
                     f"starts at {given.start[row]}, data of {given.task_name(parent)} arrives at {arrival}"
                 )
-                yield _broken(given, "precedence", detail, row)
+                yield broken(given, "precedence", detail, row)
 
 
 def _one_port(given: OracleInput) -> Iterator[Violation]:
@@ -282,9 +264,9 @@ def _one_port(given: OracleInput) -> Iterator[Violation]:
             receiving.setdefault(given.device[row], []),
         )
         at = _first_gap(ports, release, length)
-        if _later(given, at + length, deadline):
+        if later(given, at + length, deadline):
             detail = f"found no time for the data of {given.task_name(given.task[origin])} before {deadline}"
-            yield _broken(given, "one-port", detail, row)
+            yield broken(given, "one-port", detail, row)
             continue
         for port in ports:
             insort(port, (at, at + length))
@@ -305,7 +287,7 @@ def _transfers(given: OracleInput) -> list[tuple[float, float, float, int, int]]
             length = given.transfer(given.device[origin], given.device[row], data)
             transfer = (given.start[row], given.finish[origin], length, origin, row)
             key = (parent, child, given.device[row])
-            if length > 0 and not _later(given, arrival, given.start[row]):
+            if length > 0 and not later(given, arrival, given.start[row]):
                 needed[key] = min(transfer, needed.get(key, transfer))
     return sorted(needed.values())
 
@@ -315,7 +297,7 @@ def _is_at_hand(given: OracleInput, parent: int, row: int) -> bool:
     return any(
         given.device[run[-1]] == given.device[row]
         and given.outcome[run[-1]] == DONE
-        and not _later(given, given.finish[run[-1]], given.start[row])
+        and not later(given, given.finish[run[-1]], given.start[row])
         for run in given.executions(parent)
     )
 

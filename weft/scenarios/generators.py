@@ -15,7 +15,7 @@ from weft.kinds import KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
 from weft.plugins import SCENARIOS, allowed, blamed, find, is_code, made
-from weft.scenarios import makers
+from weft.scenarios import makers, pipelines
 from weft.scenarios.settings import Setting, Value
 from weft.scenarios.workflows import workflow
 from weft.tables import is_number
@@ -47,6 +47,8 @@ class Generator:
     """Whether a recipe gives the graph."""
     usual: tuple[Setting, ...] = ()
     """Settings that recipes need not describe."""
+    count: Callable[[Scenario], int] | None = None
+    """How many problems every split of a scenario has; None: as many as one asks for."""
 
     def kind_of(self, settings: Mapping[str, object]) -> Kind:
         """What schedulers act on under these settings."""
@@ -82,6 +84,7 @@ FILE_SETTINGS = (
     Setting("jobs", "whole", 60, "how many jobs arrive", 1, 100_000),
 )
 
+_PIPELINES = ("configuration", "periods", "horizon", "noise", "law", "overrun", "order", "switches")
 
 GENERATORS: dict[str, Generator] = {
     "workflow": Generator(
@@ -111,6 +114,20 @@ GENERATORS: dict[str, Generator] = {
         makers.random_stream_problem,
         brings_machines=True,
         kind=QUEUES,
+    ),
+    "tx2": Generator(
+        (*_PIPELINES, "control", "fusion", "groups", "cameras"),
+        pipelines.pipeline_problem,
+        brings_machines=True,
+        kind=TASKS,
+        count=pipelines.count_configurations,
+    ),
+    "odroid": Generator(
+        (*_PIPELINES, "speed"),
+        pipelines.pipeline_problem,
+        brings_machines=True,
+        kind=TASKS,
+        count=pipelines.count_configurations,
     ),
     "files": Generator(
         tuple(setting.name for setting in FILE_SETTINGS),

@@ -113,6 +113,9 @@ class Scenario:
             if self.is_arriving:  # the same files, other draws: every split has streams of its own
                 return 1 if split == "test" else None
             return len(self.recipe.files) if split == "test" else 0
+        known = GENERATORS.get(self.recipe.generator)
+        if known is not None and known.count is not None:
+            return known.count(self)
         if self.own is None and self.settings.get("data"):
             return len(tpch_names(str(self.settings["data"]), self.whole("queries"))[split])
         return None

@@ -16,6 +16,7 @@ from weft.sim.tasks.environment import TaskSetup
 from weft.sim.tasks.layout import refuse_tasks
 
 if TYPE_CHECKING:
+    from weft.model.problem import Problem
     from weft.sim.adapters import DeviceAgentsEnv, StreamEnv, StreamVectorEnv
 
 Named = str | Path | Scenario
@@ -99,6 +100,11 @@ def make_env(
 
 def task_setup(chosen: Scenario, split: str, count: int, sight: CandidateSight) -> TaskSetup:
     """The first streams of a split, or single problems where no jobs arrive, dispatched task by task."""
+    return TaskSetup(problems_of(chosen, split, count), sight)
+
+
+def problems_of(chosen: Scenario, split: str, count: int) -> tuple[Problem, ...]:
+    """The first streams of a split, or single problems where no jobs arrive, if they can be dispatched task by task."""
     if count < 1:
         raise InputError(f"expected a whole number >= 1, got {count}", field="streams")
     if chosen.seeds_are_samples:
@@ -109,4 +115,4 @@ def task_setup(chosen: Scenario, split: str, count: int, sight: CandidateSight) 
         reason = refuse_tasks(problem)
         if reason is not None:
             raise InputError(f"{chosen.name} cannot be dispatched task by task: {reason}", field="scenario")
-    return TaskSetup(problems, sight)
+    return problems

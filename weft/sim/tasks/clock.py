@@ -13,6 +13,7 @@ from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
 from weft.sim.tasks.moves import expire, finish, release, serve_all
 from weft.sim.tasks.state import NUM_EVENTS, RUNNING, UNRELEASED, Facts, Tasks, TaskState, mark, refresh
+from weft.sim.tasks.turns import begin_turns
 
 
 @inlined
@@ -108,6 +109,8 @@ def begin(w: Tasks, s: TaskState, b: int) -> None:
         s.open_edges[i] = w.num_in[i]
         s.place[i] = -1
         s.first_row[i] = -1
+    if len(w.waits_for) > 0:
+        begin_turns(w, s, b)
     for j in range(w.job_ptr[b], w.job_ptr[b + 1]):
         s.job_open[j] = w.job_task_ptr[j + 1] - w.job_task_ptr[j]
         s.job_left[j] = 0.0

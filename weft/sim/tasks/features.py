@@ -106,6 +106,11 @@ class CandidateSight(NamedTuple):
         return (*COLUMNS, *MORE) if self.copies or self.stages > 1 else COLUMNS
 
     @property
+    def world(self) -> tuple[str, ...]:
+        """Names of the features of the state as a whole."""
+        return WORLD
+
+    @property
     def num_choices(self) -> int:
         """Candidates at most, and the wait."""
         places = self.pools * (2 if self.copies else 1)

@@ -10,11 +10,13 @@ import numpy as np
 from weft.errors import UnsupportedError
 from weft.model import schedule as outcomes
 from weft.model.graph import Bools, Floats, Ints
+from weft.model.noise import log_mean
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.sim.arrays import Arrays, compile_problem, zeros
 from weft.sim.queues.layout import refuse_stream
 from weft.sim.tasks.clock import begin
+from weft.sim.tasks.instances import dropped_at, refuse_live, turn_columns
 from weft.sim.tasks.state import ABORTED, ENDED, EXPIRED, NUM_COUNTS, Facts, Tasks, TaskState
 
 
@@ -25,6 +27,8 @@ def refuse_tasks(problem: Problem) -> str | None:
             return f"job {job.name!r} has elastic tasks: only allocators act on them"
         if job.period is not None:
             return f"job {job.name!r} is periodic: unroll it over a horizon first"
+        if job.in_order and job.graph.is_conditional:
+            return f"job {job.name!r} has branches, and its instances cannot be kept in order"
     if problem.cluster.one_port:
         return "the links take one transfer at a time (one-port): dispatchers assume no contention"
     for device_class in problem.cluster.classes:
@@ -42,10 +46,11 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_o
     ``is_open``: jobs may be added, whatever resources they need and devices they may use.
     """
     for problem in problems:
-        reason = refuse_tasks(problem)
+        reason = refuse_tasks(problem) or (refuse_live(problem) if is_open else None)
         if reason is not None:
             raise UnsupportedError(f"problem {problem.name!r}: {reason}")
-    parts = [compile_problem(problem, is_open=is_open) for problem in problems]
+    known = {id(one): compile_problem(one, is_open=is_open) for one in dict.fromkeys(problems)}
+    parts = [known[id(problem)] for problem in problems]
     task_ptr = _pointer([len(a.release) for a in parts])
     device_ptr = _pointer([len(a.device_class) for a in parts])
     job_ptr = _pointer([len(problem.jobs) for problem in problems])
@@ -62,7 +67,7 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_o
         link_ptr=_pointer([a.latency.size for a in parts]),
         kind_ptr=kind_ptr,
         num_groups=np.array([len(a.latency) for a in parts], np.int64),
-        log_noise=np.array([np.log1p(problem.noise**2) / 2.0 for problem in problems], np.float64),
+        log_noise=np.array([log_mean(problem.noise_law, problem.noise) for problem in problems], np.float64),
         run=np.concatenate([_widened(a.run, width, np.inf) for a in parts]),
         job=_joined([a.job for a in parts], job_ptr),
         kind=_joined([problem.kind_of for problem in problems], kind_ptr),
@@ -77,6 +82,7 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_o
         latency=np.concatenate([a.latency.ravel() for a in parts]),
         inverse=np.concatenate([a.inverse.ravel() for a in parts]),
         drops_late=bool(drops_late),
+        **turn_columns(problems, job_ptr, task_ptr),
     )
 
 
@@ -136,6 +142,7 @@ def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
         TaskState,
         ((num_envs,), "now wake next_job num_ready num_free num_dirty num_rows spare num_events overflow"),
         ((num_tasks,), "status open_edges key work ready place stack first_row"),
+        ((len(tasks.waits_for),), "is_its_turn"),
         ((num_jobs,), "job_open job_left job_finish is_expired"),
         (tasks.capacity.shape, "free"),
         ((num_devices,), "is_up has_room pool_heap pool_place running queue queue_end queued"),
@@ -169,7 +176,7 @@ def schedule_of(
     is_done = s.row_status[used] == ENDED
     first = int(w.task_ptr[b])
     dropped = np.flatnonzero(s.status[first : int(w.task_ptr[b + 1])] == EXPIRED)
-    due = w.job_due[w.job[first + dropped]]
+    due, is_skipped = dropped_at(problem, w, w.job[first + dropped], b)
     task = s.row_task[used] - first
     aborted = np.bincount(task[~is_done], minlength=problem.num_tasks)
     outcome = np.where(is_done, outcomes.DONE, outcomes.ABORTED)
@@ -181,7 +188,7 @@ def schedule_of(
         np.r_[s.row_finish[used], due],
         np.r_[np.where(is_done, _turn(task, is_done), 0), np.zeros(len(dropped))],
         np.r_[np.where(is_done, aborted[task], _turn(task, ~is_done)), np.zeros(len(dropped))],
-        outcome=np.r_[outcome, np.full(len(dropped), outcomes.EXPIRED)],
+        outcome=np.r_[outcome, np.where(is_skipped, outcomes.SKIPPED, outcomes.EXPIRED)],
         realisation=realisation,
     )
 

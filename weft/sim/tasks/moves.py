@@ -25,6 +25,7 @@ from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
 from weft.sim.tasks.state import (
     ABORTED,
+    ABORTS,
     CANCELLED,
     DONE,
     ENDED,
@@ -58,6 +59,7 @@ from weft.sim.tasks.state import (
     unlink_row,
     unready,
 )
+from weft.sim.tasks.turns import drop_task, is_overrun, let_in, make_ready, skip
 
 
 @inlined
@@ -223,24 +225,6 @@ def serve_all(w: Tasks, f: Facts, s: TaskState, b: int) -> None:
 
 
 @inlined
-def _make_ready(w: Tasks, s: TaskState, b: int, i: int) -> None:
-    """All parents of task i are settled and one edge is taken."""
-    if s.is_expired[w.job[i]]:
-        s.status[i] = EXPIRED
-        return
-    s.status[i] = READY
-    is_reserved = False
-    row = s.first_row[i]
-    while row >= 0:
-        if s.row_status[row] == PLANNED:
-            is_reserved = True
-            mark(w, s, b, s.row_device[row])
-        row = s.next_row[row]
-    if not is_reserved:
-        offer(w, s, b, i)
-
-
-@inlined
 def close_task(w: Tasks, s: TaskState, b: int, i: int) -> None:
     """Task i is done or skipped: its job is done when it was the last one."""
     j = w.job[i]
@@ -266,7 +250,7 @@ def _settle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> None:
                 left += TAKEN
             s.open_edges[j] = left
             if left == TAKEN:
-                _make_ready(w, s, b, j)
+                make_ready(w, s, b, j)
             elif left == 0:
                 s.status[j] = SKIPPED
                 s.job_left[w.job[j]] -= s.work[j]
@@ -319,6 +303,8 @@ def finish(w: Tasks, f: Facts, s: TaskState, b: int, row: int) -> None:
     s.status[i] = DONE
     _settle(w, f, s, b, i)
     close_task(w, s, b, i)
+    if len(w.lets_in) > 0:
+        let_in(w, s, b, i)
 
 
 @kernel
@@ -351,7 +337,10 @@ def join(w: Tasks, s: TaskState, b: int, p: int) -> None:
 
 @kernel
 def release(w: Tasks, s: TaskState, b: int, j: int) -> None:
-    """Job j is released: its tasks without parents are ready."""
+    """Job j is released: its tasks without parents are ready, or wait for their turn; or it is skipped."""
+    if is_overrun(w, s, j):
+        skip(w, s, b, j)
+        return
     first, last = w.job_task_ptr[j], w.job_task_ptr[j + 1]
     total = 0.0
     for i in range(first, last):
@@ -362,24 +351,43 @@ def release(w: Tasks, s: TaskState, b: int, j: int) -> None:
         s.count[b, NUM_DONE] += 1
     for i in range(first, last):
         if w.num_in[i] == 0:
-            _make_ready(w, s, b, i)
-    if w.drops_late and w.job_due[j] < np.inf:
+            if len(w.lets_in) > 0 and not s.is_its_turn[i]:
+                s.open_edges[i] += TAKEN
+            else:
+                make_ready(w, s, b, i)
+    is_cut = len(w.overrun) > 0 and w.overrun[j] == ABORTS
+    if (w.drops_late or is_cut) and w.job_due[j] < np.inf:
         rows = s.row_ptr[b + 1] - s.row_ptr[b]
         devices = w.device_ptr[b + 1] - w.device_ptr[b]
         add_event(w, s, b, max(w.job_due[j], s.now[b]), rows + devices + j - w.job_ptr[b])
 
 
+@inlined
+def _abort(w: Tasks, s: TaskState, b: int, j: int) -> None:
+    """What runs of job j ends now, undone."""
+    for i in range(w.job_task_ptr[j], w.job_task_ptr[j + 1]):
+        if s.status[i] == STARTED:
+            row = s.first_row[i]
+            while row >= 0:
+                if s.row_status[row] == RUNNING:
+                    let_go(w, s, b, row, ABORTED)
+                row = s.next_row[row]
+            drop_task(w, s, b, i)
+
+
 @kernel
 def expire(w: Tasks, s: TaskState, b: int, j: int) -> None:
-    """Job j is due: what has not started is dropped."""
+    """Job j is due: what has not started is dropped, and where overruns are aborted what runs ends too."""
     if s.job_open[j] == 0:
         return
     s.is_expired[j] = True
     s.count[b, NUM_EXPIRED] += 1
+    if len(w.overrun) > 0 and w.overrun[j] == ABORTS:
+        _abort(w, s, b, j)
     for i in range(w.job_task_ptr[j], w.job_task_ptr[j + 1]):
         if s.status[i] <= READY:
             unready(w, s, b, i)
-            s.status[i] = EXPIRED
+            drop_task(w, s, b, i)
             row = s.first_row[i]
             while row >= 0:
                 if s.row_status[row] == PLANNED:

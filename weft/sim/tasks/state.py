@@ -33,6 +33,8 @@ KEPT = 0.95
 LOOK = 4
 """Ready tasks per device that rules with virtual queues look at."""
 
+# Tasks.overrun: as ``model.problem.OVERRUNS``
+QUEUES, SKIPS, ABORTS = range(3)
 # TaskState.status: of tasks
 UNRELEASED, READY, STARTED, DONE, SKIPPED, EXPIRED = range(6)
 # TaskState.row_status: of rows
@@ -81,6 +83,12 @@ class Tasks(NamedTuple):
     latency: Floats  # (num_links,)
     inverse: Floats  # (num_links,) time per byte
     drops_late: bool  # whether what has not started when its job is due is dropped
+    overrun: Ints  # (num_jobs,) what becomes of overruns, or (0,): all queue
+    former: Ints  # (num_jobs,) the instance before in its series, -1: none, or (0,)
+    waits_for: (
+        Ints  # (num_tasks,) the same task of the former instance, which is done first, -1: none, or (0,)
+    )
+    lets_in: Ints  # (num_tasks,) the task that waits for it so, -1: none, or (0,)
 
 
 class Facts(NamedTuple):
@@ -134,6 +142,7 @@ class TaskState(NamedTuple):
     row_expected: Floats  # (max_rows,) planned start while reserved, then expected finish
     row_status: Ints  # (max_rows,)
     first_row: Ints  # (num_tasks,) rows of one task form a list
+    is_its_turn: Bools  # (num_tasks,) whether the former instance is through with it, or (0,)
     next_row: Ints  # (max_rows,)
     before: Ints  # (max_rows,) lists of the rows that hold, or wait for, one device
     after: Ints  # (max_rows,)

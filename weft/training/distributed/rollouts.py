@@ -13,6 +13,7 @@ from weft.errors import InputError, WeftError
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.tensors import Array, below
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineSetup
 from weft.training.distributed.actor import seed_of_life
 from weft.training.distributed.config import APEX, Distributed
 from weft.training.distributed.crew import Crew
@@ -28,7 +29,7 @@ from weft.training.run.metrics import Metric
 class RolloutActs:
     """What an actor needs to know; the same for all of them."""
 
-    setup: TaskSetup
+    setup: TaskSetup | PipelineSetup
     config: PPOConfig
     """With the environments of one actor."""
     seed: int
@@ -71,11 +72,20 @@ class RolloutActor(CandidatePPO):
         return RolloutBlock(order.update, columns, self._episodes.ended(), figures, random)
 
 
+def env_from(
+    setup: TaskSetup | PipelineSetup, num_envs: int, seed: int, *, shared: bool = False
+) -> TaskEnv | PipelineEnv:
+    """So many environments of streams or of pipelines."""
+    if isinstance(setup, PipelineSetup):
+        return PipelineEnv(setup, num_envs, seed, shared=shared)
+    return TaskEnv(setup, num_envs, seed, shared=shared)
+
+
 def rollout_actor(acts: RolloutActs, index: int, life: int) -> RolloutActor:
     """An actor at the beginning of a life."""
     seed = seed_of_life(acts.seed, index, life)
-    env = TaskEnv(acts.setup, acts.config.num_envs, seed)
-    rule: Rule[TaskEnv] | None = follow_base if acts.config.imitation_updates else None
+    env = env_from(acts.setup, acts.config.num_envs, seed)
+    rule: Rule[TaskEnv | PipelineEnv] | None = follow_base if acts.config.imitation_updates else None
     return RolloutActor(env, acts.config, seed=seed, rule=rule)
 
 
@@ -85,7 +95,7 @@ class SpreadPPO(CandidatePPO):
     def __init__(
         self,
         transport: Transport,
-        env: TaskEnv,
+        env: TaskEnv | PipelineEnv,
         config: PPOConfig,
         spread: Distributed,
         *,
@@ -116,7 +126,7 @@ class SpreadPPO(CandidatePPO):
             for k, role in enumerate(self._actors):
                 self.crew.add(role, rollout_actor, self._acts, k, life=self._lives)
 
-    def _collect(self, rule: Rule[TaskEnv] | None) -> None:
+    def _collect(self, rule: Rule[TaskEnv | PipelineEnv] | None) -> None:
         """Have every actor do its part; one that is lost does it again in another life."""
         self._begin()
         weights = self.crew.put(self.net.weights())

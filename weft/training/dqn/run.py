@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from weft.policies.candidates.architecture import Q
-from weft.sim.tasks.environment import TaskEnv
 from weft.training.algorithms import Asked
 from weft.training.dqn.config import DQNConfig
 from weft.training.dqn.learner import DQN
 from weft.training.first_weights import starting_weights
-from weft.training.ppo.candidate_learner import TaskJudge, candidate_card, scaled
+from weft.training.ppo.candidate_learner import candidate_card, env_of, judge_of
 from weft.training.ppo.task_recipe import TaskRecipe
 from weft.training.ppo.validation import Validated
 
@@ -30,6 +29,6 @@ def candidate_learner(
     card = candidate_card(recipe, Q)
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
-    env = TaskEnv(scaled(recipe), recipe.config.num_envs, asked.seed)
+    env = env_of(recipe, asked.seed)
     learner = DQN(env, recipe.config, seed=asked.seed, device=asked.device, start=weights, card=card)
-    yield Validated(learner, TaskJudge(recipe), recipe.every)
+    yield Validated(learner, judge_of(recipe), recipe.every)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from weft import catalog
+from weft.errors import InputError
 from weft.model.problem import Problem, realise
 from weft.policies.candidates.architecture import POLICY, CandidateArchitecture
 from weft.policies.candidates.dispatcher import CandidateDispatcher
@@ -19,14 +20,17 @@ from weft.policies.candidates.forward import CandidatePolicy
 from weft.policies.candidates.net import CandidateNet
 from weft.policies.checkpoint import Card, Weights
 from weft.schedulers.dispatchers.tasks import TaskDispatcher, priced, run_one
-from weft.sim.tasks.candidates import FEATURE_VERSION, WORLD, CandidateSight
+from weft.sim.tasks.candidates import FEATURE_VERSION, CandidateSight
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
-from weft.sim.tasks.reward import ELAPSED
+from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineReward, PipelineSetup
+from weft.sim.tasks.pipeline_features import PIPELINE_VERSION, PipelineSight
+from weft.sim.tasks.reward import ELAPSED, Reward
 from weft.training.algorithms import Asked
 from weft.training.environment import Floats, Ints
 from weft.training.first_weights import starting_weights
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.learner import PPO
+from weft.training.ppo.pipeline_judge import PipelineJudge
 from weft.training.ppo.task_recipe import TaskConfig, TaskRecipe
 from weft.training.ppo.validation import Validated
 from weft.training.run.metrics import Metric
@@ -37,7 +41,7 @@ TRIALS = 8
 """Streams from which the unit of rewards is known."""
 
 
-class CandidatePPO(PPO[TaskEnv]):
+class CandidatePPO(PPO[TaskEnv | PipelineEnv]):
     """PPO with one head that points at a candidate."""
 
     def _make_net(self) -> CandidateNet:
@@ -51,10 +55,10 @@ class CandidatePPO(PPO[TaskEnv]):
 
 
 def candidate_architecture(
-    config: TaskConfig, sight: CandidateSight, head: str = POLICY
+    config: TaskConfig, sight: CandidateSight | PipelineSight, head: str = POLICY
 ) -> CandidateArchitecture:
     """The net a configuration asks for."""
-    return CandidateArchitecture(len(WORLD), len(sight.columns), config.hidden[0], head=head)
+    return CandidateArchitecture(len(sight.world), len(sight.columns), config.hidden[0], head=head)
 
 
 def candidate_card(recipe: TaskRecipe[TaskConfig], head: str = POLICY) -> Card:
@@ -63,33 +67,53 @@ def candidate_card(recipe: TaskRecipe[TaskConfig], head: str = POLICY) -> Card:
         recipe.name,
         recipe.algorithm,
         candidate_architecture(recipe.config, recipe.sight, head),
-        feature_version=FEATURE_VERSION,
+        feature_version=PIPELINE_VERSION if isinstance(recipe.sight, PipelineSight) else FEATURE_VERSION,
         features=(
-            *(f"world: {name}" for name in WORLD),
+            *(f"world: {name}" for name in recipe.sight.world),
             *(f"candidate: {name}" for name in recipe.sight.columns),
         ),
         training={
             "sight": recipe.sight._asdict(),
-            "base": list(recipe.base_weights),
+            **({"base": list(recipe.base_weights)} if isinstance(recipe.sight, CandidateSight) else {}),
             "recipe": recipe.to_dict(),
         },
     )
 
 
+def env_of(recipe: TaskRecipe[TaskConfig], seed: int) -> TaskEnv | PipelineEnv:
+    """The environments of a recipe: pipelines, or streams of workflows."""
+    if isinstance(recipe.sight, PipelineSight) and isinstance(recipe.reward, PipelineReward):
+        problems = recipe.problems("train", recipe.streams)
+        spread = max(1, recipe.streams // len(problems))
+        setup = PipelineSetup(problems, recipe.sight, recipe.reward, spread=spread)
+        return PipelineEnv(setup, recipe.config.num_envs, seed)
+    return TaskEnv(scaled(recipe), recipe.config.num_envs, seed)
+
+
+def judge_of(recipe: TaskRecipe[TaskConfig]) -> TaskJudge | PipelineJudge:
+    """Who judges the policies of a recipe."""
+    return PipelineJudge(recipe) if isinstance(recipe.sight, PipelineSight) else TaskJudge(recipe)
+
+
 def scaled(recipe: TaskRecipe[TaskConfig]) -> TaskSetup:
     """The training streams, with rewards and time in units of what ``priced`` makes of them."""
+    sight, reward = recipe.sight, recipe.reward
+    if not isinstance(sight, CandidateSight) or not isinstance(reward, Reward):
+        raise TypeError("expected a recipe of streams, got one of pipelines")
     problems = recipe.problems("train", recipe.streams)
     found = [run_one(priced, problem, realise(problem, 0)) for problem in problems[:TRIALS]]
     level = float(np.mean([one.mean_jct * len(one.problem.jobs) / one.makespan for one in found]))
     unit = float(np.mean(np.concatenate([problem.best_run_times for problem in problems])))
-    if recipe.reward.of == ELAPSED:
+    if reward.of == ELAPSED:
         level = 1.0
     scale = 1.0 / (level * unit * HORIZON)
-    return TaskSetup(problems, recipe.sight, scale, unit, reward=recipe.reward, base=recipe.base_weights)
+    return TaskSetup(problems, sight, scale, unit, reward=reward, base=recipe.base_weights)
 
 
-def follow_base(env: TaskEnv) -> Ints:
+def follow_base(env: TaskEnv | PipelineEnv) -> Ints:
     """What the base rule starts first, or the wait where it starts nothing."""
+    if isinstance(env, PipelineEnv):
+        raise InputError("pipelines have no rule to imitate", field="config.imitation_updates")
     return env.follow(env.known.base)
 
 
@@ -97,6 +121,8 @@ class TaskJudge:
     """Streams of the validation split, and what the rules make of them."""
 
     def __init__(self, recipe: TaskRecipe[TaskConfig]) -> None:
+        if not isinstance(recipe.sight, CandidateSight):
+            raise TypeError("expected a recipe of streams, got one of pipelines")
         self._sight, self._base = recipe.sight, recipe.base_weights
         cells = recipe.by_cell("validation", [recipe.validation.seeds] * len(recipe.cells))
         self._problems = [problem for cell in cells for problem in cell]
@@ -159,15 +185,15 @@ def candidate_learner(
     card = candidate_card(recipe)
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
-    env = TaskEnv(scaled(recipe), recipe.config.num_envs, asked.seed)
+    env = env_of(recipe, asked.seed)
     if recipe.distributed.engine:
         from weft.training.distributed.run import spread_ppo
 
         with spread_ppo(recipe, asked, env, weights, card, on_notice) as spread:
-            yield Validated(spread, TaskJudge(recipe), recipe.every)
+            yield Validated(spread, judge_of(recipe), recipe.every)
         return
     rule = follow_base if recipe.config.imitation_updates else None
     learner = CandidatePPO(
         env, recipe.config, seed=asked.seed, device=asked.device, rule=rule, start=weights, card=card
     )
-    yield Validated(learner, TaskJudge(recipe), recipe.every)
+    yield Validated(learner, judge_of(recipe), recipe.every)

@@ -27,7 +27,11 @@ class PPOConfig:
     learning_rate: float = checked(2.5e-3, POSITIVE)
     """Step size of Adam at the start."""
     decay: str = checked("linear", one_of("linear", "constant"))
-    """``linear`` to 0 over the updates, or ``constant``."""
+    """``linear`` over the updates, or ``constant``."""
+    decay_end: float = checked(0.0, number(0, 1))
+    """Share of the learning rate that is left at the end if ``linear``."""
+    kl_limit: float | None = checked(None, POSITIVE.or_none())
+    """An update ends after the pass in which the KL divergence exceeds this; None: never early."""
     gamma: float = checked(0.995, number(0, 1))
     """Discount per decision, or per ``time_unit``."""
     time_unit: float | None = checked(None, POSITIVE.or_none())

@@ -223,6 +223,9 @@ class PPO(Generic[E]):
                 loss, figures = self._loss(part)
                 self._adam.step(loss, rate, self.config.gradient_clip)
                 sums += figures * len(part.target)
+            limit = self.config.kl_limit
+            if limit is not None and float(sums[2]) > limit * self.config.batch:
+                break
         means = finite(sums / self.config.batch, self.update)
         row: dict[str, Metric] = dict(
             zip(("policy_loss", "value_loss", "kl", "clip_fraction"), means, strict=True)
@@ -281,11 +284,10 @@ class PPO(Generic[E]):
             return config.imitation_rate
         if config.decay == "constant":
             return config.learning_rate
-        return (
-            config.learning_rate
-            * (self.num_updates - self.update)
-            / (self.num_updates - config.imitation_updates)
-        )
+        left = (self.num_updates - self.update) / (self.num_updates - config.imitation_updates)
+        if config.decay_end:
+            left = config.decay_end + (1.0 - config.decay_end) * left
+        return config.learning_rate * left
 
     # Log
 

@@ -13,6 +13,8 @@ from weft.scenarios.splits import check_training_seed
 from weft.schedulers.dispatchers.deciding import DecidingDispatcher
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.sim.tasks.candidates import CandidateSight, check_sight
+from weft.sim.tasks.pipeline_environment import PipelineReward
+from weft.sim.tasks.pipeline_features import PipelineSight, check_pipeline_sight
 from weft.sim.tasks.reward import Reward
 from weft.sim.tasks.rules import LATE
 from weft.tables import NAME, NAMES, check, checked, read_table, whole
@@ -20,7 +22,7 @@ from weft.training.algorithms import algorithm, resolved
 from weft.training.cells import cells_of, dealt, shares
 from weft.training.distributed.config import Distributed, spread_in_words
 from weft.training.distributed.curriculum import Curriculum
-from weft.training.make_env import task_setup
+from weft.training.make_env import problems_of
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -73,13 +75,13 @@ class TaskRecipe(Generic[C]):
     scenario: str
     settings: Mapping[str, object]
     """Of the scenario; problems take the cells of lists in turn."""
-    sight: CandidateSight
+    sight: CandidateSight | PipelineSight
     config: C
     streams: int = checked(64, whole(1))
     """Of the training split, dealt out to the environments; or single problems where no jobs arrive."""
     validation: TaskValidation = field(default_factory=TaskValidation)
     algorithm: str = "candidate-ppo"
-    reward: Reward = field(default_factory=Reward)
+    reward: Reward | PipelineReward = field(default_factory=Reward)
     base: str = checked("priced", NAME)
     """The rule that orders candidates and whose choice is marked: ``priced``, ``es`` or weights of ``rule-es``."""
 
@@ -101,16 +103,18 @@ class TaskRecipe(Generic[C]):
     def read(cls, document: Mapping[str, Any]) -> TaskRecipe[C]:
         if "scenario" not in document:
             raise InputError("expected the name or file of a scenario", field="scenario")
+        sight = _sight(document["candidates"])
+        paid: type[Reward | PipelineReward] = PipelineReward if isinstance(sight, PipelineSight) else Reward
         return cls(
             str(document.get("name", "recipe")),
             document["scenario"],
             document["settings"],
-            _sight(document["candidates"]),
+            sight,
             read_table(resolved(algorithm(document["algorithm"]).config), document["config"], "config"),
             document.get("streams", 64),
             read_table(TaskValidation, document["validation"], "validation"),
             document["algorithm"],
-            read_table(Reward, document["reward"], "reward"),
+            read_table(paid, document["reward"], "reward"),
             document.get("base", "priced"),
             read_table(Distributed, document.get("distributed", {}), "distributed"),
             read_table(Curriculum, document.get("curriculum", {}), "curriculum"),
@@ -133,7 +137,7 @@ class TaskRecipe(Generic[C]):
     def by_cell(self, split: str, counts: Sequence[int]) -> list[tuple[Problem, ...]]:
         """The first so many streams of a split in every cell."""
         pairs = zip(self.cells, counts, strict=True)
-        return [task_setup(cell, split, count, self.sight).problems if count else () for cell, count in pairs]
+        return [problems_of(cell, split, count) if count else () for cell, count in pairs]
 
     def problems(self, split: str, count: int) -> tuple[Problem, ...]:
         """The first streams of a split: cells take turns."""
@@ -142,18 +146,24 @@ class TaskRecipe(Generic[C]):
     def check(self, seed: int) -> None:
         check_training_seed(seed)
         self.by_cell("train", [1] * len(self.cells))
-        self.base_weights  # noqa: B018 - refuses what is no rule with weights
+        if isinstance(self.sight, CandidateSight):
+            self.base_weights  # noqa: B018 - refuses what is no rule with weights
 
     def progress_in_words(self, row: Row) -> str:
         return f"mean reward {row.get('mean_reward'):.5g}{spread_in_words(row)}"
 
     def validation_in_words(self, row: Row) -> str:
+        macro = row.get("validated_macro")
+        if isinstance(macro, float):
+            return f"{100 * macro:.2f} % of deadlines missed"
         percent = row.get("envelope_percent")
         return f"{percent:+.1f} % against the best rule" if isinstance(percent, float) else ""
 
     def best_in_words(self, outcome: Outcome) -> str:
         if outcome.best is None:
             return ""
+        if isinstance(self.sight, PipelineSight):
+            return f"best policy misses {-outcome.best:.2f} % of deadlines in validation"
         return f"best policy {-outcome.best:+.2f} % against the best rule in validation"
 
     def next_command(self, run: str) -> str:
@@ -197,9 +207,13 @@ def _load_in_words(settings: Mapping[str, object]) -> str:
     return "" if load is None else f" --set load={load}"
 
 
-def _sight(table: Mapping[str, Any]) -> CandidateSight:
+def _sight(table: Mapping[str, Any]) -> CandidateSight | PipelineSight:
+    """What is seen; a table that says how many ``series`` there are is one of pipelines."""
+    kind = PipelineSight if "series" in table else CandidateSight
     for key in table:
-        if key not in CandidateSight._fields:
-            known = ", ".join(CandidateSight._fields)
+        if key not in kind._fields:
+            known = ", ".join(kind._fields)
             raise InputError(f"unknown; expected one of {known}", field=f"candidates.{key}")
+    if kind is PipelineSight:
+        return check_pipeline_sight(PipelineSight(**table), "candidates")
     return check_sight(CandidateSight(**table), "candidates")

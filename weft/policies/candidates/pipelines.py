@@ -1,0 +1,127 @@
+"""A trained policy of pipelines as a dispatcher: many problems side by side, one forward pass for all that are to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+from weft.errors import InputError, UnsupportedError
+from weft.model.graph import Floats
+from weft.model.problem import Problem, Realisation
+from weft.model.schedule import Schedule
+from weft.policies.candidates.architecture import CandidateArchitecture
+from weft.policies.candidates.forward import CandidatePolicy
+from weft.policies.checkpoint import Card, load_policy
+from weft.schedulers.dispatchers.deciding import DecidingDispatcher, GrowingDecider
+from weft.schedulers.dispatchers.outages import Outage
+from weft.sim.tasks.layout import refuse_tasks, schedule_of
+from weft.sim.tasks.pipeline_environment import Payment, PipelineBatch, start_all, step_all
+from weft.sim.tasks.pipeline_features import PIPELINE_VERSION, PipelineSight, check_pipeline_sight
+from weft.sim.tasks.rules import TaskRule
+
+NOTHING = Payment(1.0, False, False)
+"""Nobody learns from these steps."""
+AT_ONCE = 512
+"""Problems that are played side by side at most."""
+
+
+def played(
+    policy: CandidatePolicy,
+    sight: PipelineSight,
+    problems: Sequence[Problem],
+    worlds: Sequence[Realisation],
+    *,
+    stops: bool,
+) -> PipelineBatch:
+    """Problems after a policy has played each to its end, or to its horizon."""
+    batch = PipelineBatch(problems, worlds, sight, len(problems))
+    plays, out = np.arange(len(problems)), batch.buffers
+    start_all(sight, batch.world, plays, plays, stops, out)
+    actions = np.zeros((len(problems), 1), np.int64)
+    while not out.done.all():
+        left = np.flatnonzero(~out.done)
+        actions[left] = policy.decide_batch(out.observation[left], out.mask[left])
+        step_all(sight, batch.world, plays, actions, NOTHING, stops, out)
+    if batch.world.s.overflow.any():
+        raise InputError("the event kernel ran out of room for rows or events")
+    return batch
+
+
+def miss_shares(
+    policy: CandidatePolicy, sight: PipelineSight, problems: Sequence[Problem], worlds: Sequence[Realisation]
+) -> Floats:
+    """Share of deadlines missed (num_problems, num_lines)."""
+    batch = played(policy, sight, problems, worlds, stops=True)
+    return np.array([batch.shares(b) for b in range(len(problems))])
+
+
+@dataclass(frozen=True)
+class PipelineDispatcher(DecidingDispatcher):
+    """A policy that starts stages one by one until it waits."""
+
+    policy: CandidatePolicy = field(kw_only=True)
+    sight: PipelineSight = field(kw_only=True)
+
+    def supports(self, problem: Problem) -> str | None:
+        reason = refuse_tasks(problem)
+        if reason is None and any(not job.series or job.deadline is None for job in problem.jobs):
+            reason = "it acts on periodic pipelines with deadlines, such as those of adas-tx2"
+        return reason
+
+    def run_all(
+        self,
+        problems: Sequence[Problem],
+        realisations: Sequence[Realisation],
+        seeds: Sequence[int],
+        outages: Sequence[Outage] = (),
+    ) -> list[Schedule]:
+        """Many problems side by side."""
+        if outages:
+            raise UnsupportedError(f"{self.name}: devices that go away are unknown to it", field="outages")
+        found: list[Schedule] = []
+        for first in range(0, len(problems), AT_ONCE):
+            some, worlds = problems[first : first + AT_ONCE], realisations[first : first + AT_ONCE]
+            batch = played(self.policy, self.sight, some, worlds, stops=False)
+            pairs = enumerate(zip(some, worlds, strict=True))
+            found += [schedule_of(one, world, batch.world.w, batch.world.s, b) for b, (one, world) in pairs]
+        return found
+
+    def decider(self, problem: Problem, rule: TaskRule) -> GrowingDecider:
+        """Sessions tell of jobs one by one, and pipelines are known as a whole."""
+        raise UnsupportedError(f"{self.name}: it acts on problems known as a whole", field="scheduler")
+
+
+@cache
+def load_pipeline_policy(name: str) -> PipelineDispatcher:
+    """The policy of a weights file, of its card or of a run folder."""
+    weights, card = load_policy(name)
+    try:
+        sight = _sight(card)
+        policy = CandidatePolicy(weights, _checked(card, sight), card)
+        return PipelineDispatcher(name, policy=policy, sight=sight)
+    except InputError as error:
+        raise error.at(file=name) from None
+
+
+def _checked(card: Card, sight: PipelineSight) -> CandidateArchitecture:
+    shape = card.architecture
+    if not isinstance(shape, CandidateArchitecture) or card.feature_version != PIPELINE_VERSION:
+        raise InputError(
+            f"trained on another feature version: expected {PIPELINE_VERSION!r}, got {card.feature_version!r}",
+            field="feature_version",
+        )
+    sizes, here = (shape.world, shape.column), (len(sight.world), len(sight.columns))
+    if sizes != here:
+        raise InputError(f"expected {here[0]} and {here[1]} features, got {sizes}", field="architecture")
+    return shape
+
+
+def _sight(card: Card) -> PipelineSight:
+    stored = card.training.get("sight", {})
+    known = PipelineSight._fields
+    if not isinstance(stored, dict) or not set(stored) <= set(known):
+        raise InputError(f"expected {', '.join(known)}, got {stored!r:.60}", field="training.sight")
+    return check_pipeline_sight(PipelineSight(**stored), "training.sight")
