@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.model.fluid import fluid_load
 from weft.model.problem import Problem
+from weft.model.series import series_of
 from weft.policies.candidates.architecture import Q
 from weft.policies.checkpoint import Card, Weights
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
@@ -69,13 +70,26 @@ def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
     first = [int(np.flatnonzero(each == cell)[0]) for cell in range(len(recipe.cells))]
     is_periodic = isinstance(maker.setup, PipelineSetup)
     hard = [fluid_load(problems[k]) if is_periodic else offered_load(problems[k]) for k in first]
+    if is_periodic:
+        points = period_points([problems[k] for k in first])
     unknown = np.full(len(first), np.nan)
     reference = unknown if isinstance(maker.setup, PipelineSetup) else base_returns(maker.setup, first)
     return Grid(
-        np.array(points, np.int64).reshape(len(recipe.cells), len(names)),
+        np.array(points, np.int64).reshape(len(recipe.cells), -1),
         np.array(hard),
         recipe.config.reward_scale * reference,
     )
+
+
+def period_points(problems: Sequence[Problem]) -> list[list[int]]:
+    """Configurations of periodic work as points: of every series whose period varies, which of its periods it has."""
+    periods = [
+        [float(problem.jobs[int(jobs[0])].interval or 0.0) for jobs in series_of(problem).values()]
+        for problem in problems
+    ]
+    levels = [sorted(set(column)) for column in zip(*periods, strict=True)]
+    varied = [k for k, column in enumerate(levels) if len(column) > 1]
+    return [[levels[k].index(row[k]) for k in varied] for row in periods]
 
 
 def offered_load(problem: Problem) -> float:
