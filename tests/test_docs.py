@@ -156,6 +156,9 @@ def test_page_shell_lines_name_verbs_and_options_that_exist(page: Path):
 @every_page
 def test_page_benchmark_lines_name_benchmarks_and_options_that_exist(page: Path):
     sources = {path.stem: path.read_text("utf-8") for path in BENCHMARKS}
+    for name in sources:  # options of parts stand in a folder of the same name
+        parts = sorted((BENCHMARKS[0].parent / f"_{name}").glob("*.py"))
+        sources[name] += "".join(path.read_text("utf-8") for path in parts)
     for name, *words in commands(page, "python -m benchmarks"):
         assert name in sources, f"{page.name}: benchmark {name}"
         for word in words:

@@ -24,7 +24,7 @@ from weft.training.distributed.config import Distributed
 from weft.training.distributed.curriculum import Curriculum
 from weft.training.distributed.run import TaskEnvMaker, configurations_of, grid_of, transport_of
 from weft.training.distributed.scheduler import ConfigScheduler, held_out
-from weft.training.ppo.candidate_learner import TaskJudge, candidate_card, scaled
+from weft.training.ppo.candidate_learner import candidate_card, env_of, judge_of
 
 ORDERS = ["lexicographic", "uniform", "gray", "easy", "regret"]
 
@@ -103,10 +103,10 @@ def _trained(options: argparse.Namespace, arm: Arm, seed: int) -> Curve:
         episodes=options.episodes,
         held_out=options.held_out,
     )
-    maker = TaskEnvMaker(scaled(recipe), configurations_of(recipe))
+    maker = TaskEnvMaker(env_of(recipe, seed).setup, configurations_of(recipe))
     workers = [f"actor-{k}" for k in range(arm.actors)]
     scheduler = ConfigScheduler(grid_of(recipe, maker), curriculum, workers, seed)
-    judge, card = TaskJudge(recipe), candidate_card(recipe, Q)
+    judge, card = judge_of(recipe), candidate_card(recipe, Q)
     spread = replace(Distributed(), engine=options.engine, actors=arm.actors)
     learner = Apex(
         transport_of(spread, None), maker, recipe.config, spread, seed=seed, card=card, scheduler=scheduler
@@ -132,7 +132,7 @@ def _show(arms: list[Arm], curves: list[Curve], options: argparse.Namespace) -> 
     num_cells = len(curves[0].percent[0])
     kept_back = held_out(num_cells, options.held_out)
     print(
-        f"{num_cells} cells, {int(kept_back.sum())} held out; percent above the best rule; seeds {options.seeds}"
+        f"{num_cells} cells, {int(kept_back.sum())} held out; percent above the best rule, or of deadlines missed; seeds {options.seeds}"
     )
     own = {arm: [one for one in curves if one.arm == arm] for arm in arms}
     points = range(min(len(one.samples) for one in curves))

@@ -10,7 +10,7 @@ from weft.training.distributed.config import Distributed
 from weft.training.distributed.gradients import Gradients
 from weft.training.distributed.run import TaskEnvMaker, transport_of
 from weft.training.dqn.config import DQNConfig
-from weft.training.ppo.candidate_learner import scaled
+from weft.training.ppo.candidate_learner import env_of
 from weft.training.ppo.task_recipe import TaskRecipe
 from weft.training.recipes import read_recipe
 
@@ -34,4 +34,4 @@ def learner_of(
 
 def maker_of(recipe: TaskRecipe[DQNConfig]) -> TaskEnvMaker:
     """Environments on the training streams of a recipe."""
-    return TaskEnvMaker(scaled(recipe))
+    return TaskEnvMaker(env_of(recipe, 1).setup)

@@ -53,6 +53,23 @@ Seeds = Annotated[
     ),
 ]
 Split = Annotated[str, typer.Option("--split", help="train, validation or test.")]
+Problems = Annotated[int | None, typer.Option("--problems", metavar="N", min=1, help="Number of problems.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", metavar="NAME", help="Spread rows over a cluster: ray or dask."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="WHERE",
+        help="Of the cluster: ray://HOST:PORT, dask://HOST:PORT; else one of our own.",
+    ),
+]
 Check = Annotated[str, typer.Option("--check", help="What is validated: all, sample or none.")]
 
 
@@ -65,24 +82,21 @@ def evaluate(
         list[str] | None,
         typer.Option("--schedulers", "-s", metavar="A,B", help="Which; default: those of the scenario."),
     ] = None,
-    problems: Annotated[
-        int | None, typer.Option("--problems", metavar="N", min=1, help="Number of problems.")
-    ] = None,
+    problems: Problems = None,
     seeds: Seeds = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="S", min=0, max=opt.MOST_SEED, help="The first of the seeds.")
     ] = 0,
     settings: Settings = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="SWEEP", help="Folder for the rows; resumes what is there."),
-    ] = None,
+    out: Out = None,
     cluster: opt.Cluster = None,
     baseline: Baseline = None,
     effort: opt.Effort = None,
     split: Split = "test",
     check: Check = "sample",
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes.")] = 1,
+    engine: Engine = None,
+    address: Address = None,
     plot: Plot = None,
     aggregates: Aggregates = False,
     as_json: opt.Json = False,
@@ -101,6 +115,7 @@ def evaluate(
     numbers = range(seed, seed + (seeds or _usual_seeds(cells[0])))
     which: dict[str, Any] = {"problems": problems, "seeds": numbers, "split": split, "effort": effort}
     how: dict[str, Any] = {"check": check, "baseline": baseline, "out": out, "workers": workers}
+    how |= {"engine": engine, "address": address}
     with _counting("rows") as progress:
         found = request.evaluate(cells, names, **which, **how, progress=progress)
     _say_notes(found, effort)

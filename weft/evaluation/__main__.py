@@ -26,6 +26,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
     parser.add_argument("--out", required=True, help="folder of the rows")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--engine", help="spread rows over a cluster: ray or dask")
+    parser.add_argument("--address", help="of the cluster; default: one of this machine's own")
     options = parser.parse_args(arguments)
     return exit_code_of(lambda: _evaluate(options))
 
@@ -40,6 +42,8 @@ def _evaluate(options: argparse.Namespace) -> None:
         baseline=options.baseline,
         out=options.out,
         workers=options.workers,
+        engine=options.engine,
+        address=options.address,
         progress=_say,
     )
     print(found)

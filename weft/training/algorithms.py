@@ -149,7 +149,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.ppo.task_recipe:TaskRecipe",
         "weft.training.ppo.candidate_learner:candidate_learner",
         ("scenario", "streams", "base"),
-        ("settings", "candidates", "reward", "config", "validation"),
+        ("settings", "candidates", "reward", "config", "validation", "distributed"),
         DISPATCHER,
     ),
     "rule-es": Algorithm(

@@ -116,6 +116,10 @@ class Episodes:
         found, self._ended = self._ended, []
         return found
 
+    def add_ended(self, ended: Sequence[tuple[float, int]]) -> None:
+        """Count episodes that ended elsewhere."""
+        self._ended += ended
+
     def state(self) -> dict[str, Array]:
         """What a resumed run needs; nothing is pending between updates."""
         return {"episodes.total": self._total.copy(), "episodes.length": self._length.copy()}

@@ -87,28 +87,22 @@ def train(
         Of a run; None: 1, of one-shot planners all.
     start
         Weights or run to start from.
-    resume
-        Continue the run in the folder.
-    tensorboard
-        Write metrics for TensorBoard too.
+    resume, tensorboard
+        Continue the run in the folder; write metrics for TensorBoard too.
     engine, actors, address
-        Where roles run (``local``, ``processes``, ``ray``), how many act, and the Ray cluster they run on; None: as
-        the recipe says.
-    on_progress, on_notice
-        Called after updates and with lines a person should see, without ``seeds``.
-    on_done
-        Called after each run of ``seeds``.
+        Where roles run, how many act, and the Ray cluster they run on; None: as the recipe says.
+    on_progress, on_notice, on_done
+        Called after updates and with lines a person should see, without ``seeds``; after each run of ``seeds``.
     """
     expect(recipe, (str, Path, TrainingRecipe), "the name of a recipe, a TOML file or a recipe", "recipe")
     if seeds is not None:
         expect_each(seeds, Integral, "whole numbers", "seeds")
     if isinstance(recipe, str | Path):
         changes = spread_settings(settings or {}, engine, actors, address)
-        name, chosen = str(recipe), read_recipe(recipe, changes)
+        name, chosen, origin = str(recipe), read_recipe(recipe, changes), str(recipe)
     else:
-        name, chosen = recipe.name, recipe
+        name, chosen, origin = recipe.name, recipe, ""
     folder = out or folder_of(name)
-    origin = name if isinstance(recipe, str | Path) else ""
     asked = Asked(seed, device, start, workers, threads, tensorboard, address, origin)
     if seeds is not None:
         found = train_group(chosen, folder, seeds, asked, on_done=on_done)

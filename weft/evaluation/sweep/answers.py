@@ -13,7 +13,7 @@ from weft.evaluation.sweep.breaches import breaches_of
 from weft.evaluation.sweep.config_form import in_order, read_config
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import pairs_of
-from weft.evaluation.sweep.runner import Progress, Sweep, run
+from weft.evaluation.sweep.runner import Cluster, Progress, Sweep, run
 from weft.evaluation.sweep.store import Config, Row, Store, open_sweep, read_sweep
 from weft.scenarios.settings import did_you_mean
 
@@ -24,6 +24,7 @@ def evaluate(
     baseline: str | None = None,
     out: str | Path | None = None,
     workers: int = 1,
+    cluster: Cluster | None = None,
     progress: Progress | None = None,
     members: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Evaluation:
@@ -34,7 +35,7 @@ def evaluate(
     chosen = choose_baseline(baseline, sweep.cells[0].baseline, sweep.schedulers)
     with open_sweep(out, sweep.config) as store:
         store.keep_baseline(chosen)
-        run(sweep, store, workers=workers, progress=progress)
+        run(sweep, store, workers=workers, cluster=cluster, progress=progress)
         found = _of_rows(str(out or ""), sweep.config, _in_order(sweep, store.rows()), chosen)
         return replace(_with_notes(found, store), members=members or {}, sweep=sweep)
 

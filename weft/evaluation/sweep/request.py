@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from weft import catalog, plugins, scenarios
 from weft.errors import InputError
 from weft.evaluation import comparing
 from weft.evaluation.sweep import answers
 from weft.evaluation.sweep.evaluation import Evaluation
-from weft.evaluation.sweep.runner import Progress, Sweep
+from weft.evaluation.sweep.runner import Cluster, Progress, Sweep
 from weft.evaluation.sweep.training_seeds import expand
 from weft.io.clusters import is_builtin
 from weft.io.kind_names import warn_unknown_kinds
@@ -23,6 +24,7 @@ from weft.scenarios.generators import AUTO, DISPATCH, Makes
 from weft.scenarios.recipes import is_recipe
 from weft.scenarios.workflows import read_file
 from weft.schedulers.base import Decides
+from weft.spread.mapping import check_engine
 
 Scheduler = comparing.Scheduler | Decides | type[Decides]
 """Name of a scheduler, or an object (or class) that plans or decides."""
@@ -44,6 +46,8 @@ def evaluate(
     baseline: str | None = None,
     out: str | Path | None = None,
     workers: int = 1,
+    engine: str | None = None,
+    address: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Compare schedulers on many problems, with intervals and tests.
@@ -57,10 +61,8 @@ def evaluate(
         of the scenario.
     settings
         Of the scenario; a list or ``from:to:step`` sweeps one.
-    problems
-        How many; None: as many as the scenario usually takes.
-    seeds
-        How many per problem, or which.
+    problems, seeds
+        How many problems, None: as many as usual; how many seeds per problem, or which.
     check
         Which schedules are validated: all, sample or none.
     baseline
@@ -69,24 +71,39 @@ def evaluate(
         Folder in which the rows are kept, and found again if the sweep was stopped.
     workers
         Number of processes; one where a scheduler is an object.
+    engine, address
+        ``ray`` or ``dask`` and the cluster that rows are spread over; None: one of our own, of so many ``workers``.
     progress
         Called with the number of rows done and of all rows.
     """
+    chosen = check_engine(engine, address)
     schedulers = (schedulers,) if isinstance(schedulers, str) else schedulers
     cells = dispatched_if_asked(cells_of(what, settings, cluster), schedulers)
     _warn_unknown_kinds(cells[0])
-    names, members = expand(_named(schedulers, workers) or cells[0].schedulers)
+    names, members = expand(_named(schedulers, 2 if chosen else workers) or cells[0].schedulers)
     if out is not None:
         _refuse_unkept(schedulers)
     count = _count(cells, split) if problems is None else problems
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     sweep = Sweep(cells, names, count, numbers, split, effort, check)
+    where = None if chosen is None else Cluster(chosen, address)
     try:
-        return answers.evaluate(
-            sweep, baseline=baseline, out=out, workers=workers, progress=progress, members=members
-        )
+        return _Run(baseline, out, workers, where, progress).of(sweep, members)
     finally:  # objects are found by their names during the call alone
         plugins.forget(plugins.SCHEDULERS, [str(one.name) for one in schedulers if not isinstance(one, str)])
+
+
+class _Run(NamedTuple):
+    """How a sweep is run."""
+
+    baseline: str | None
+    out: str | Path | None
+    workers: int
+    cluster: Cluster | None
+    progress: Progress | None
+
+    def of(self, sweep: Sweep, members: Mapping[str, tuple[str, ...]]) -> Evaluation:
+        return answers.evaluate(sweep, **self._asdict(), members=members)
 
 
 def _warn_unknown_kinds(cell: Scenario) -> None:

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import NamedTuple
 
 from weft import catalog, offered, plugins
 from weft.errors import InputError, MissingExtra, WeftError
@@ -152,7 +153,23 @@ def runs_of(scenario: Scenario) -> Runs:
     return RUNS[scenario.kind.name]
 
 
-def run(sweep: Sweep, store: Store, *, workers: int = 1, progress: Progress | None = None) -> None:
+class Cluster(NamedTuple):
+    """Machines that rows are spread over; the rows are the same as here."""
+
+    engine: str
+    """``ray`` or ``dask``."""
+    address: str | None = None
+    """None: a cluster of this machine's own, for so many workers."""
+
+
+def run(
+    sweep: Sweep,
+    store: Store,
+    *,
+    workers: int = 1,
+    cluster: Cluster | None = None,
+    progress: Progress | None = None,
+) -> None:
     """Compute and store all rows that are not there yet.
 
     Parameters
@@ -164,7 +181,8 @@ def run(sweep: Sweep, store: Store, *, workers: int = 1, progress: Progress | No
         raise InputError(f"expected a whole number >= 1, got {workers}", field="workers")
     units = sweep.units(store.keys())
     done = sweep.num_rows - sum(len(unit.seeds) for unit in units)
-    for found in _answers(units, min(workers, len(units))):
+    num = min(workers, len(units))
+    for found in _answers(units, num) if cluster is None else _spread(units, cluster, num):
         store.add(found)
         done += len(found)
         if progress is not None:
@@ -196,6 +214,44 @@ def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:
             raise WeftError("a worker process died (out of memory?): run again to resume") from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Measures units on another machine, if weft is the same there."""
+
+    versions: tuple[tuple[str, str], ...]
+    code: tuple[str, ...]
+    """What the user may run, and own formats: as named on the command line."""
+    own_formats: tuple[str, ...]
+
+    def __call__(self, unit: Unit) -> list[Measured]:
+        """Measure a unit."""
+        plugins.allow(self.code)
+        formats.register_code(self.own_formats)
+        own = _own_versions()
+        for name, wanted in self.versions:
+            if own.get(name) != wanted:
+                raise InputError(
+                    f"expected {name} {wanted} on all machines of the cluster, got {own.get(name)}",
+                    field="engine",
+                )
+        return measure(unit)
+
+
+def _spread(units: list[Unit], cluster: Cluster, workers: int) -> Iterator[list[Measured]]:
+    """Units on the machines of a cluster."""
+    from weft.spread.mapping import each
+
+    if not units:
+        return
+    there = Elsewhere(tuple(versions().items()), plugins.allowed(), formats.named())
+    yield from each(cluster.engine, cluster.address, workers, there, units)
+
+
+@cache
+def _own_versions() -> dict[str, str]:
+    return versions()
 
 
 def _start_worker(code: tuple[str, ...], own_formats: tuple[str, ...]) -> None:

@@ -20,6 +20,7 @@ from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, Realisation, realise
 from weft.sim.jit import lean_kernel
 from weft.sim.tasks.clock import begin, is_due, next_time, pass_events
+from weft.sim.tasks.environment import Deal
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.pipeline_features import (
@@ -268,6 +269,8 @@ class PipelineEnv(PipelineBatch):
         self._pay = setup.reward.payment()
         self._macro: list[float] = []
         self._worst: list[float] = []
+        self.deal: Deal | None = None
+        """Who chooses the problem of an episode; None: it is drawn."""
         self.reset(seed)
 
     def reset(self, seed: int | Ints | None) -> None:
@@ -312,7 +315,9 @@ class PipelineEnv(PipelineBatch):
         for e in which.tolist():
             origin, episode = self._origin[e], self._episode[e]
             level = float(keyed_uniform(origin[0], EPISODE, origin[1], episode, 0, 0))
-            self.plays[e] = b = int(self._first[e]) + min(int(level * self._own[e]), self._own[e] - 1)
+            drawn_place = min(int(level * self._own[e]), self._own[e] - 1)
+            place = drawn_place if self.deal is None else self.deal(e, level)
+            self.plays[e] = b = int(self._first[e]) + place
             key = int(keyed_uniform(origin[0], EPISODE, origin[1], episode, 1, 0) * 2.0**52)
             drawn = realise(self.problems[b], key).run_times
             first, last = self.world.w.task_ptr[b : b + 2].tolist()

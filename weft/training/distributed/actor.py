@@ -108,7 +108,8 @@ class Actor:
         """Carry out an order, with new weights if there are any."""
         started = time.perf_counter()
         if weights is not None:
-            self._net.load_weights(weights)
+            own = {name: np.require(array, requirements="W") for name, array in weights.items()}
+            self._net.load_weights(own)  # what Ray holds may not be written to, which torch warns of
             self._version = order.version
         seats, acting = self._seats, self._acting
         if seats is not None:

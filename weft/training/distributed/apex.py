@@ -32,6 +32,8 @@ class Batch:
     wanted: int
     num_uniform: int
     calls: dict[str, Call] = field(default_factory=dict)
+    lives: dict[str, int] = field(default_factory=dict)
+    """Shard -> its life when it was asked."""
     standings: dict[str, Standing] = field(default_factory=dict)
     is_lost: bool = False
 
@@ -183,8 +185,10 @@ class Apex(Spread):
         if heard.about.kind != DRAW:
             return False
         batch = self._batches[heard.about.what]
-        batch.calls[heard.call.role] = heard.call
+        batch.calls[heard.call.role], batch.lives[heard.call.role] = heard.call, heard.life
         batch.is_lost = batch.is_lost or heard.is_lost
+        if not heard.is_lost:
+            self.collecting.note_standing(heard)
         if len(batch.calls) < batch.wanted:
             return True
         del self._batches[batch.number]
@@ -199,14 +203,13 @@ class Apex(Spread):
     def _learn_batch(self, batch: Batch) -> None:
         """A gradient step; its errors go back to the shards that the decisions are kept in."""
         roles = [role for role in self.collecting.shards if role in batch.calls]
-        for role in roles:
-            self.collecting.shards[role] = self.crew.value(batch.calls[role])
         parts = [self.crew.value(batch.calls[role], 1) for role in roles]
-        standings = list(self.collecting.shards.values())
+        now = self.collecting.shards
+        standings = [self.crew.value(batch.calls[role]) if role in roles else now[role] for role in now]
         found = batch_of(parts, standings, batch.num_uniform, self.beta)
         error, at = self._learn_from(found), 0
         for role, part in zip(roles, parts, strict=True):
-            self.collecting.set_errors(role, part.slot, error[at : at + len(part.slot)])
+            self.collecting.set_errors(role, batch.lives[role], part.slot, error[at : at + len(part.slot)])
             at += len(part.slot)
 
     def state(self) -> dict[str, Array]:

@@ -170,10 +170,9 @@ class Collecting:
         """Take an answer that concerns actors or what they sent; returns how many decisions were made."""
         about: About = heard.about
         if about.kind == COLLECT:
-            member = self.actors[heard.call.role]
             if heard.is_lost:
                 return 0
-            member.orders -= 1
+            self.actors[heard.call.role].orders -= self.crew.is_of_now(heard)
             return self._counted(heard.call)
         if about.kind in (ADD, ERRORS):
             self._writes -= 1
@@ -181,7 +180,7 @@ class Collecting:
             if heard.is_lost:
                 self.lost_decisions += about.what if about.kind == ADD else 0
             else:
-                self.shards[heard.call.role] = self.crew.value(heard.call)
+                self.note_standing(heard)
             self.crew.drop(heard.call)
             return 0
         if about.kind == FIGURES and not heard.is_lost:
@@ -243,10 +242,16 @@ class Collecting:
         found = shares_of(level, self._config.uniform_share, standings)
         return {name: share for name, share in zip(names, found, strict=True) if share is not None}
 
-    def set_errors(self, role: str, *given: object) -> None:
-        """Let a shard know the errors of what was drawn from it."""
-        self.crew.ask(role, ERRORS, *given, about=About(ERRORS))
-        self._writes += 1
+    def note_standing(self, heard: Heard) -> None:
+        """Remember what a shard says of itself, unless that was in an earlier life."""
+        if self.crew.is_of_now(heard):
+            self.shards[heard.call.role] = self.crew.value(heard.call)
+
+    def set_errors(self, role: str, life: int, *given: object) -> None:
+        """Let a shard know the errors of what was drawn from it; another life of it knows nothing of that."""
+        if life == self.crew.lives[role]:
+            self.crew.ask(role, ERRORS, *given, about=About(ERRORS))
+            self._writes += 1
 
     def level(self) -> float:
         """What a state is worth if all are worth the same, by what all shards keep."""
@@ -270,7 +275,7 @@ class Collecting:
             "epsilon": tally.epsilon,
             "replay_fill": sum(one.fill for one in standings) / len(standings),
             "decisions_per_second": round(tally.decisions / seconds, 1),
-            **_means([member.figures for member in self.actors.values()]),
+            **means_of([member.figures for member in self.actors.values()]),
             "staleness": sum(tally.lags) / len(tally.lags) if tally.lags else 0.0,
             "restarts": self.crew.restarts,
             "lost_decisions": self.lost_decisions,
@@ -312,7 +317,7 @@ class Collecting:
             self.shards[role] = self.crew.answer(role, "standing") or Standing()
 
 
-def _means(figures: Sequence[Mapping[str, float | None]]) -> dict[str, Metric]:
+def means_of(figures: Sequence[Mapping[str, float | None]]) -> dict[str, Metric]:
     """The means of what several report under the same names."""
     found: dict[str, Metric] = {}
     for name in dict.fromkeys(name for one in figures for name in one):

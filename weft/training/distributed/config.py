@@ -104,8 +104,8 @@ class Distributed:
 
 def spread_in_words(row: Mapping[str, object]) -> str:
     """How spread training goes: pace, how far actors are behind, what was drawn per decision, roles started again."""
-    if "restarts" not in row:
-        return ""
+    if "staleness" not in row:
+        return f", {row['restarts']} restarts" if row.get("restarts") else ""
     return (
         f", {row['decisions_per_second']:,.0f} samples/s, {row['staleness']:.1f} versions behind, "
         f"replay ratio {row['replay_ratio']:.2f}, {row['restarts']} restarts"

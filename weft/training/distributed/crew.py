@@ -17,6 +17,8 @@ class Heard(NamedTuple):
     """What was said when it was made."""
     is_lost: bool
     """Whether there is no answer, and will be none."""
+    life: int
+    """Of the role, when it was asked."""
 
 
 class TooManyFailures(WeftError):
@@ -47,9 +49,7 @@ class Crew:
         self.lives: dict[str, int] = {}
         """Role -> how often it was started before this life."""
         self._backlog: list[Heard] = []
-        self._pending: dict[
-            int, tuple[Call, Any]
-        ] = {}  # number -> a call that has not ended, what it is about
+        self._pending: dict[int, tuple[Call, Any, int]] = {}  # number -> call not ended, about, life
         self.failures = 0
         """Roles lost and calls failed."""
         self.restarts = 0
@@ -66,7 +66,7 @@ class Crew:
     def ask(self, role: str, method: str, *given: object, parts: int = 1, about: Any = None) -> Call:
         """Call a method of a role."""
         call = self._transport.call(role, method, *given, parts=parts)
-        self._pending[call.number] = call, about
+        self._pending[call.number] = call, about, self.lives[role]
         return call
 
     @property
@@ -83,8 +83,8 @@ class Crew:
             if answer.call.number not in self._pending:  # of a life that is over
                 self._transport.drop(answer.call)
                 continue
-            call, about = self._pending.pop(answer.call.number)
-            found.append(Heard(call, about, answer.error is not None))
+            call, about, life = self._pending.pop(answer.call.number)
+            found.append(Heard(call, about, answer.error is not None, life))
             if answer.error is not None:
                 found += self._lose(call.role)
                 self._fail(call.role, str(answer.error))
@@ -92,8 +92,13 @@ class Crew:
 
     def _lose(self, role: str) -> list[Heard]:
         """What else was asked of a role that is gone."""
-        lost = [number for number, (call, _) in self._pending.items() if call.role == role]
-        return [Heard(*self._pending.pop(number), True) for number in lost]
+        lost = [number for number, (call, _, _) in self._pending.items() if call.role == role]
+        gone = [self._pending.pop(number) for number in lost]
+        return [Heard(call, about, True, life) for call, about, life in gone]
+
+    def is_of_now(self, heard: Heard) -> bool:
+        """Whether the role that was asked is still the one that lives."""
+        return heard.life == self.lives[heard.call.role]
 
     def _fail(self, role: str, why: str) -> None:
         """Start a role again."""

@@ -183,12 +183,11 @@ class Gradients(Spread):
     def _take_draw(self, heard: Heard) -> None:
         """Once all of a batch is there, it is handed on to its learner without being read here."""
         role, batch = heard.about.what
-        batch.calls[heard.call.role] = heard.call
+        batch.calls[heard.call.role], batch.lives[heard.call.role] = heard.call, heard.life
         batch.is_lost = batch.is_lost or heard.is_lost
         if not heard.is_lost:
-            batch.standings[heard.call.role] = self.collecting.shards[heard.call.role] = self.crew.value(
-                heard.call
-            )
+            batch.standings[heard.call.role] = self.crew.value(heard.call)
+            self.collecting.note_standing(heard)
         if len(batch.calls) < batch.wanted:
             return
         student = self._students[role]
@@ -215,10 +214,10 @@ class Gradients(Spread):
             self._learning_rate(),
             self.beta,
             batch.num_uniform,
-            tuple(self.collecting.shards[name] for name in whole),
+            tuple(batch.standings.get(name, self.collecting.shards[name]) for name in whole),
         )
         parts = [Part(batch.calls[name], 1) for name in shards]
-        about = About(WORK, (shards, student.tag))
+        about = About(WORK, {name: batch.lives[name] for name in shards})
         self.crew.ask(role, WORK, order, *given, *parts, parts=1 + len(self._servers), about=about)
 
     def _take_work(self, heard: Heard) -> None:
@@ -229,9 +228,9 @@ class Gradients(Spread):
             return
         self._students[role].is_busy = False
         worked: Worked = self.crew.value(heard.call)
-        shards, _ = heard.about.what
-        for shard, stamps, errors in zip(shards, worked.stamps, worked.errors, strict=True):
-            self.collecting.set_errors(shard, stamps, errors)
+        lives: dict[str, int] = heard.about.what
+        for (shard, life), stamps, errors in zip(lives.items(), worked.stamps, worked.errors, strict=True):
+            self.collecting.set_errors(shard, life, stamps, errors)
         self.learning.sums += self.learning.sums.new_tensor(worked.sums)
         self._num_worked += 1
         if worked.is_pushed:

@@ -8,9 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weft.model.fluid import fluid_load
 from weft.model.problem import Problem
+from weft.model.series import series_of
 from weft.policies.candidates.architecture import Q
+from weft.policies.checkpoint import Card, Weights
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
+from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineSetup
 from weft.training.algorithms import Asked
 from weft.training.cells import dealt, shares
 from weft.training.distributed.apex import Apex
@@ -19,13 +23,15 @@ from weft.training.distributed.gradients import Gradients
 from weft.training.distributed.leases import Seats
 from weft.training.distributed.local import LocalTransport
 from weft.training.distributed.processes import ProcessTransport
+from weft.training.distributed.rollouts import SpreadPPO, env_from
 from weft.training.distributed.scheduler import ConfigScheduler, Grid
 from weft.training.distributed.transport import Transport
 from weft.training.dqn.config import DQNConfig
 from weft.training.dqn.exploration import base_choices
 from weft.training.environment import Floats
 from weft.training.first_weights import starting_weights
-from weft.training.ppo.candidate_learner import TaskJudge, candidate_card, scaled
+from weft.training.ppo.candidate_learner import candidate_card, env_of, judge_of
+from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.task_recipe import TaskRecipe
 from weft.training.ppo.validation import Validated
 
@@ -34,14 +40,14 @@ from weft.training.ppo.validation import Validated
 class TaskEnvMaker:
     """Makes environments of single tasks; an :class:`weft.training.distributed.actor.EnvMaker`."""
 
-    setup: TaskSetup
+    setup: TaskSetup | PipelineSetup
     configurations: tuple[int, ...] = ()
     """Of every problem, the cell it belongs to; empty: episodes are dealt and not leased."""
 
-    def env(self, num_envs: int) -> TaskEnv:
-        return TaskEnv(self.setup, num_envs, shared=bool(self.configurations))
+    def env(self, num_envs: int) -> TaskEnv | PipelineEnv:
+        return env_from(self.setup, num_envs, 0, shared=bool(self.configurations))
 
-    def seats(self, env: TaskEnv, seed: int) -> Seats | None:
+    def seats(self, env: TaskEnv | PipelineEnv, seed: int) -> Seats | None:
         if not self.configurations:
             return None
         each = np.array(self.configurations, np.int64)
@@ -50,8 +56,8 @@ class TaskEnvMaker:
 
 def configurations_of(recipe: TaskRecipe[DQNConfig]) -> tuple[int, ...]:
     """The cell of every training problem, in their order."""
-    counts = shares(recipe.streams, len(recipe.cells))
-    return dealt([[cell] * count for cell, count in enumerate(counts)])
+    groups = recipe.by_cell("train", shares(recipe.streams, len(recipe.cells)))
+    return dealt([[cell] * len(group) for cell, group in enumerate(groups)])
 
 
 def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
@@ -62,13 +68,28 @@ def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
     each = np.array(maker.configurations)
     problems = maker.setup.problems
     first = [int(np.flatnonzero(each == cell)[0]) for cell in range(len(recipe.cells))]
-    hard = [offered_load(problems[k]) for k in first]
-    scale = recipe.config.reward_scale
+    is_periodic = isinstance(maker.setup, PipelineSetup)
+    hard = [fluid_load(problems[k]) if is_periodic else offered_load(problems[k]) for k in first]
+    if is_periodic:
+        points = period_points([problems[k] for k in first])
+    unknown = np.full(len(first), np.nan)
+    reference = unknown if isinstance(maker.setup, PipelineSetup) else base_returns(maker.setup, first)
     return Grid(
-        np.array(points, np.int64).reshape(len(recipe.cells), len(names)),
+        np.array(points, np.int64).reshape(len(recipe.cells), -1),
         np.array(hard),
-        scale * base_returns(maker.setup, first),
+        recipe.config.reward_scale * reference,
     )
+
+
+def period_points(problems: Sequence[Problem]) -> list[list[int]]:
+    """Configurations of periodic work as points: of every series whose period varies, which of its periods it has."""
+    periods = [
+        [float(problem.jobs[int(jobs[0])].interval or 0.0) for jobs in series_of(problem).values()]
+        for problem in problems
+    ]
+    levels = [sorted(set(column)) for column in zip(*periods, strict=True)]
+    varied = [k for k, column in enumerate(levels) if len(column) > 1]
+    return [[levels[k].index(row[k]) for k in varied] for row in periods]
 
 
 def offered_load(problem: Problem) -> float:
@@ -110,14 +131,16 @@ def spread_learner(
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
     spread, curriculum = recipe.distributed, recipe.curriculum
-    maker = TaskEnvMaker(scaled(recipe), configurations_of(recipe) if curriculum.is_leased else ())
+    maker = TaskEnvMaker(
+        env_of(recipe, asked.seed).setup, configurations_of(recipe) if curriculum.is_leased else ()
+    )
     workers = [f"actor-{k}" for k in range(spread.actors)]
     scheduler = (
         ConfigScheduler(grid_of(recipe, maker), curriculum, workers, asked.seed)
         if curriculum.is_leased
         else None
     )
-    judge = TaskJudge(recipe)
+    judge = judge_of(recipe)
     learner: Apex | Gradients = (Apex if spread.mode == APEX else Gradients)(
         transport_of(spread, asked.address),
         maker,
@@ -132,5 +155,32 @@ def spread_learner(
     )
     try:
         yield Validated(learner, judge, recipe.every)
+    finally:
+        learner.close()
+
+
+@contextmanager
+def spread_ppo(
+    recipe: TaskRecipe[PPOConfig],
+    asked: Asked,
+    env: TaskEnv | PipelineEnv,
+    weights: Weights | None,
+    card: Card,
+    on_notice: Callable[[str], None],
+) -> Iterator[SpreadPPO]:
+    """PPO with actors where the recipe says."""
+    learner = SpreadPPO(
+        transport_of(recipe.distributed, asked.address),
+        env,
+        recipe.config,
+        recipe.distributed,
+        seed=asked.seed,
+        device=asked.device,
+        start=weights,
+        card=card,
+        on_notice=on_notice,
+    )
+    try:
+        yield learner
     finally:
         learner.close()

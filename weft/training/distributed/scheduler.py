@@ -187,10 +187,15 @@ class ConfigScheduler:
             return self._uniform(by_difficulty)
         active = by_difficulty[: self._active]
         hardest = active[-math.ceil(0.1 * len(active)) :]
-        behind = self.regrets()[hardest]
-        if len(active) < len(by_difficulty) and float(behind.mean()) <= self.curriculum.tolerance:
+        if len(active) < len(by_difficulty) and self._is_learned(hardest):
             self._active += math.ceil(self.curriculum.rise * len(by_difficulty))
         return self._uniform(active)
+
+    def _is_learned(self, configs: Sequence[int]) -> bool:
+        """Whether these are about as good as the base rule, or, where that is not known, were all played for once."""
+        if np.isnan(self.grid.reference[configs]).any():
+            return bool((self.episodes[configs] >= self.curriculum.episodes).all())
+        return float(self.regrets()[configs].mean()) <= self.curriculum.tolerance
 
     def _regretted(self) -> int:
         """Prioritised level replay (Jiang et al., 2021): unseen ones first, later by rank of the score and by how long ago."""

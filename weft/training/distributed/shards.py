@@ -123,7 +123,7 @@ def batch_of(parts: Sequence[Kept], standings: Sequence[Standing], num_uniform: 
 def joined(parts: Sequence[Kept]) -> Kept:
     """One after another."""
     if len(parts) == 1:
-        return parts[0]
+        return _writable(parts[0])
     slot, priority, state, action, reward, discount, after = zip(*parts, strict=True)
     numbers = (np.concatenate(column) for column in (slot, priority, action, reward, discount))
     slots, priorities, actions, rewards, discounts = numbers
@@ -132,3 +132,12 @@ def joined(parts: Sequence[Kept]) -> Kept:
 
 def _joined(parts: Sequence[Packed]) -> Packed:
     return Packed(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _writable(kept: Kept) -> Kept:
+    """The same in arrays that may be written to, as torch wants them; what Ray holds may not."""
+    if kept.reward.flags.writeable:
+        return kept
+    action, reward, discount = kept.action.copy(), kept.reward.copy(), kept.discount.copy()
+    state, after = (_joined([one]) for one in (kept.state, kept.after))
+    return Kept(kept.slot, kept.priority, state, action, reward, discount, after)

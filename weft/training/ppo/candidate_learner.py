@@ -186,6 +186,12 @@ def candidate_learner(
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
     env = env_of(recipe, asked.seed)
+    if recipe.distributed.engine:
+        from weft.training.distributed.run import spread_ppo
+
+        with spread_ppo(recipe, asked, env, weights, card, on_notice) as spread:
+            yield Validated(spread, judge_of(recipe), recipe.every)
+        return
     rule = follow_base if recipe.config.imitation_updates else None
     learner = CandidatePPO(
         env, recipe.config, seed=asked.seed, device=asked.device, rule=rule, start=weights, card=card

@@ -299,8 +299,12 @@ class PPO(Generic[E]):
         seen = self._rollout.observation.flatten(0, 1)
         self._ranges[0] = np.minimum(self._ranges[0], seen.amin(0).cpu().numpy())
         self._ranges[1] = np.maximum(self._ranges[1], seen.amax(0).cpu().numpy())
-        own = self.env.report()
+        own = self._report()
         return {"samples": self.samples, "mean_reward": mean_reward, **self._episodes.take(), **row, **own}
+
+    def _report(self) -> Mapping[str, Metric]:
+        """What the environments say of the update."""
+        return self.env.report()
 
     def policy(self) -> tuple[Weights, Card]:
         """The weights as they are now, and what they are."""

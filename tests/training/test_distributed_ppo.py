@@ -1,0 +1,63 @@
+"""PPO whose decisions are made by actors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import weft
+from weft.errors import InputError
+from weft.policies.checkpoint import load_policy
+
+TINY = {
+    "streams": 4,
+    "jobs": 3,
+    "tasks": 8,
+    "candidates.tasks": 4,
+    "num_envs": 4,
+    "num_steps": 32,
+    "samples": 384,
+    "imitation_updates": 1,
+    "minibatch": 64,
+    "validation.seeds": 2,
+    "validation.every": 2,
+}
+
+
+def weights_of(folder: Path) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in load_policy(f"{folder}@last")[0].items()}
+
+
+def test_one_actor_in_this_process_learns_what_one_process_learns(tmp_path: Path):
+    weft.train("tasks-quick", tmp_path / "alone", settings=TINY)
+    weft.train("tasks-quick", tmp_path / "spread", settings=TINY, engine="local", actors=1)
+    assert weights_of(tmp_path / "alone") == weights_of(tmp_path / "spread")
+
+
+def test_several_actors_give_the_same_twice_and_after_a_break(tmp_path: Path):
+    class Stop(Exception):
+        """Interrupts a run."""
+
+    def stop(progress: object) -> None:
+        if progress.update == 2:
+            raise Stop
+
+    where = {"settings": TINY, "engine": "local", "actors": 2}
+    weft.train("tasks-quick", tmp_path / "whole", **where)
+    with pytest.raises(Stop):
+        weft.train("tasks-quick", tmp_path / "cut", **where, on_progress=stop)
+    weft.train("tasks-quick", tmp_path / "cut", **where, resume=True)
+    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "cut")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"distributed.actors": 3}, "distributed.actors: expected a divisor of num_envs = 4"),
+        ({"distributed.mode": "async"}, "distributed.mode: expected 'apex'"),
+    ],
+)
+def test_ppo_refuses(change: dict[str, object], message: str, tmp_path: Path):
+    with pytest.raises(InputError, match=message):
+        weft.train("tasks-quick", tmp_path / "run", settings={**TINY, **change}, engine="local")
