@@ -10,7 +10,6 @@ import typer
 
 from weft.cli import options as opt
 from weft.cli import output
-from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.execute.agents.launching import Status
@@ -83,7 +82,7 @@ def agents(
     with opt.named(*_OPTIONS):
         setup = Setup(
             scheduler,
-            found.label,
+            " ".join(part for part in (found.name, found.label) if part),
             world_of(found, found.problem_name("test", 0), seed),
             replicas,
             opt.parse_duration(step, "--step") or 0.0,
