@@ -1,0 +1,35 @@
+"""weft agents: a run that survives the death of its coordinator, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from command_line import Weft
+
+
+def test_agents_survive_their_coordinator_and_say_so(weft: Weft, tmp_path: Path):
+    words = ("agents", "edge-multi-3", "--set", "tasks=40", "--kill-coordinator-at", "4", "--step", "20ms")
+    ran = weft(*words, "--out", "run", "--json")
+    assert ran.code == 0
+    found = ran.json
+    assert found["schema"] == "weft/agents/1"
+    assert (found["tasks"], found["completed"], found["ok"]) == (40, 40, True)
+    assert found["coordinators"] == 2
+    assert found["metrics"]["mean_completion"] > 2
+    assert (tmp_path / "run" / "cluster-0.jsonl").exists()
+    ran = weft(*words, "--out", "run")
+    assert ran.code == 2
+    assert "there is a run in this folder" in ran.err
+
+
+def test_agents_refuse_what_they_cannot_run(weft: Weft):
+    for words, said in (
+        (("jobshop",), "has no elastic tasks"),
+        (("edge-multi-3", "-s", "nope"), "--scheduler: no allocator 'nope'"),
+        (("edge-multi-3", "--patience", "0s"), "--patience: expected a number >= 0.1"),
+        (("edge-multi-3", "--latency", "soon"), "--latency: "),
+        (("edge-multi-3", "--bandwidth", "-1"), "--bandwidth: expected a number >= 0"),
+        (("edge-multi-3", "--replicas", "0"), "--replicas"),
+    ):
+        ran = weft("agents", *words)
+        assert (ran.code, said in ran.err) == (2, True), ran.err
