@@ -122,7 +122,9 @@ def _compare(rows: list[Row]) -> None:
         if row.mode != "multi, stepwise" or row.trips <= 1.0:
             continue
         more = (row.step_seconds - once[row.latency].step_seconds) / (row.trips - 1.0)
-        print(f"latency {1000 * row.latency:.0f} ms: a further logical step costs {1000 * more:.1f} ms where state travels for it")
+        print(
+            f"latency {1000 * row.latency:.0f} ms: a further logical step costs {1000 * more:.1f} ms where state travels for it"
+        )
 
 
 def _draw(rows: list[Row], path: Path) -> None:

@@ -40,7 +40,8 @@ Latency = Annotated[
     str | None, typer.Option("--latency", metavar="TIME", help="Between coordinator and clusters, one way.")
 ]
 Bandwidth = Annotated[
-    float | None, typer.Option("--bandwidth", metavar="MBPS", help="Of each such link, in Mbps; default: no limit.")
+    float | None,
+    typer.Option("--bandwidth", metavar="MBPS", help="Of each such link, in Mbps; default: no limit."),
 ]
 Patience = Annotated[
     str, typer.Option("--patience", metavar="TIME", help="Go on without a cluster that is away for so long.")
@@ -94,7 +95,6 @@ def agents(
         ran = run_agents(
             problem, setup, out or new_folder(found.name), kill_at=tuple(kill or []), on_status=told
         )
-    told.end()
     if as_json:
         output.emit(output.document("agents", seed, ran.to_dict()))
     else:
@@ -126,12 +126,16 @@ def show(ran: AgentsRun) -> None:
             f"{facts['logical_steps']:.1f} logical steps; "
             f"{facts['state_bytes']:.0f} bytes of state and {facts['action_bytes']:.0f} of orders per cluster"
         )
+    if ran.outages:
+        output.say(f"without a coordinator: {', '.join(f'{one:.2f} s' for one in ran.outages)}")
     if checked.num_again:
         output.say(f"{output.count(checked.num_again, 'placement')} withdrawn after a cluster was given up")
     for fault in checked.faults:
         output.say(output.safe(f"broken: {fault}"))
     if checked.ok:
-        output.say("promises kept: every task completed once, none lost or placed twice, units within capacity")
+        output.say(
+            "promises kept: every task completed once, none lost or placed twice, units within capacity"
+        )
     output.say(f"journals in {output.safe(ran.folder)}")
 
 
@@ -149,7 +153,6 @@ class Progress:
             return
         self._last = time.monotonic()
         lead = f"coordinator {status.rank} leads (term {status.term})" if status.rank >= 0 else "starting"
-        output.note(f"step {status.step} | {self._num_tasks - status.left} of {self._num_tasks} tasks done | {lead}")
-
-    def end(self) -> None:
-        """Nothing more to say."""
+        output.note(
+            f"step {status.step} | {self._num_tasks - status.left} of {self._num_tasks} tasks done | {lead}"
+        )

@@ -77,5 +77,7 @@ def test_agents_draw_the_tasks_of_the_kernel():
     for fields in ({}, {"links": "bandwidth"}, {"weights": (0.2, 0.8)}):
         problem = problem_of("multi", num_clusters=6, num_tasks=200, **fields)
         state, _ = simulate(problem, 5, greedy)
-        rows = [list(row) for row in zip(range(200), state.kind[0], state.arrival[0], state.links[0], strict=True)]
+        rows = [
+            list(row) for row in zip(range(200), state.kind[0], state.arrival[0], state.links[0], strict=True)
+        ]
         assert [one.to_row() for one in draw_tasks(problem, 5)] == rows

@@ -106,7 +106,9 @@ class Checker:
         if kind == "submit":
             for row in line["tasks"]:
                 self._expect(row[0] not in told.submitted, f"task {row[0]} was accepted twice")
-                self._expect(bool(row[3] >> told.index & 1), f"task {row[0]} is not connected to this cluster")
+                self._expect(
+                    bool(row[3] >> told.index & 1), f"task {row[0]} is not connected to this cluster"
+                )
                 told.submitted[row[0]] = row
             return
         pair = (line["term"], line["session"])
@@ -127,7 +129,9 @@ class Checker:
 
     def _act(self, told: Told, line: Line) -> None:
         for task in line.get("withdraw", []):
-            self._expect(task in told.running or task in told.finished, f"task {task} withdrawn, but not held")
+            self._expect(
+                task in told.running or task in told.finished, f"task {task} withdrawn, but not held"
+            )
             told.running.pop(task, None)
             told.finished.pop(task, None)
             told.withdrawn.append(task)
@@ -155,7 +159,9 @@ class Checker:
         self._expect(did["step"] == before + moved, f"step {did['step']} after {before}")
         told.step = did["step"]
         progress = {task: value for task, value in did["progress"]}
-        self._expect(set(progress) == (set(told.running) if moved else set()), "other tasks ran than were held")
+        self._expect(
+            set(progress) == (set(told.running) if moved else set()), "other tasks ran than were held"
+        )
         done = sorted(task for task, value in progress.items() if value >= 1.0)
         self._expect(done == sorted(did["finished"]), f"tasks {did['finished']} ended, {done} were complete")
         for task in did["finished"]:
@@ -166,17 +172,25 @@ class Checker:
 
     def _between(self, told: list[Told], arrived: dict[int, list[int]], ended: set[int]) -> None:
         given_up = {n for one in told for n in one.given_up}
-        self._expect(len(arrived) == self.rules.num_tasks, f"{len(arrived)} tasks of {self.rules.num_tasks} arrived")
+        self._expect(
+            len(arrived) == self.rules.num_tasks, f"{len(arrived)} tasks of {self.rules.num_tasks} arrived"
+        )
         for task in sorted(arrived):
             where = [one.index for one in told if task in one.finished]
             self._expect(len(where) == 1, f"task {task} was completed on clusters {where}")
             self._expect(task in ended, f"the source was not told of the end of task {task}")
-            left = [n for one in told for n in [one.index] * (one.placed.count(task) - one.withdrawn.count(task))]
+            left = [
+                n for one in told for n in [one.index] * (one.placed.count(task) - one.withdrawn.count(task))
+            ]
             self._expect(len(left) == 1, f"task {task} was placed on clusters {left}, and not withdrawn")
         for one in told:
             is_away = one.index in given_up and not one.is_stopped
-            self._expect(is_away or not one.running, f"tasks {sorted(one.running)} still run on cluster {one.index}")
+            self._expect(
+                is_away or not one.running, f"tasks {sorted(one.running)} still run on cluster {one.index}"
+            )
             if one.withdrawn:
-                self._expect(one.index in given_up, f"cluster {one.index} withdrew tasks, and was never given up")
+                self._expect(
+                    one.index in given_up, f"cluster {one.index} withdrew tasks, and was never given up"
+                )
         strangers = sorted({task for one in told for task in one.submitted} - set(arrived))
         self._expect(not strangers, f"tasks {strangers} came from nowhere")

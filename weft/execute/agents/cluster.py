@@ -66,9 +66,7 @@ class ClusterAgent:
         for line in lines:
             reply = self.handle({key: value for key, value in line.items() if key != "did"})
             if reply["kind"] in ("refused", "rejected"):
-                raise InputError(
-                    f"line {line} is {reply['kind']}", field=f"journal of cluster {self.index}"
-                )
+                raise InputError(f"line {line} is {reply['kind']}", field=f"journal of cluster {self.index}")
         self.lines.clear()
 
     def show(self, *, is_full: bool) -> Shown:
@@ -123,7 +121,11 @@ class ClusterAgent:
         """Carry orders out: tasks placed here or taken elsewhere, new units, and perhaps a world step."""
         seq = int(message["seq"])
         if seq > self.seq:
-            return {"kind": "rejected", **self._echo(message), "why": f"expected orders {self.seq}, got {seq}"}
+            return {
+                "kind": "rejected",
+                **self._echo(message),
+                "why": f"expected orders {self.seq}, got {seq}",
+            }
         if seq == self.seq:
             if why := self._why_not(message):
                 return {"kind": "rejected", **self._echo(message), "why": why}
@@ -136,7 +138,9 @@ class ClusterAgent:
         """Why orders cannot be carried out; empty: they can."""
         units = {one.task.number: one.units for one in self.running}
         types = {one.task.number: one.task.type for one in self.running}
-        waiting = {one.number: one for one in [*self.slots, *self.queue, *self.inbox.values()] if one is not None}
+        waiting = {
+            one.number: one for one in [*self.slots, *self.queue, *self.inbox.values()] if one is not None
+        }
         waiting |= {number: self.known[number] for number in message.get("back", []) if number in self.known}
         for number in message.get("withdraw", []):
             units.pop(number, None)
@@ -188,9 +192,7 @@ class ClusterAgent:
                 at, given = placed[number]
                 served = [0] * len(self.capacity)
                 self.elsewhere.pop(number, None)
-                self.running.append(
-                    Held(self.known[number], self.step, at, tuple(given), served=served)
-                )
+                self.running.append(Held(self.known[number], self.step, at, tuple(given), served=served))
             else:
                 self.elsewhere[number] = holders[number]
 

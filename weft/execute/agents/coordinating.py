@@ -26,7 +26,9 @@ FIRST_TURN = 5.0
 class Coordinator:
     """One replica."""
 
-    def __init__(self, folder: Path, rank: int, setup: Setup, problem: ElasticProblem, mirror: Mirror) -> None:
+    def __init__(
+        self, folder: Path, rank: int, setup: Setup, problem: ElasticProblem, mirror: Mirror
+    ) -> None:
         self.folder, self.rank, self.setup, self.problem, self.mirror = folder, rank, setup, problem, mirror
         self._watched: dict[int, Connection] = {}
 
@@ -90,7 +92,9 @@ class Leading:
         self.folder, self.rank, self.setup = folder, rank, setup
         self.leader = Leader(problem.num_clusters, problem.num_slots, term, mirror.decide)
         self._parties = [SOURCE, *range(problem.num_clusters)]
-        self._outboxes: dict[int, asyncio.Queue[Message]] = {party: asyncio.Queue() for party in self._parties}
+        self._outboxes: dict[int, asyncio.Queue[Message]] = {
+            party: asyncio.Queue() for party in self._parties
+        }
         self._changed = asyncio.Event()
         self._error: ProtocolError | None = None
         self._bytes = {"down": 0, "up": 0}
@@ -139,7 +143,7 @@ class Leading:
         assert self.leader.last is not None
         rounds, advances = self.leader.last.num_rounds, self.leader.last.advances
         return {
-            "term": self.leader.term, "step": step, "rounds": rounds, "advances": advances,
+            "at": time.time(), "term": self.leader.term, "step": step, "rounds": rounds, "advances": advances,
             "inference": inference, "from": started,
         }  # fmt: skip
 

@@ -95,7 +95,10 @@ class Leader:
 
     def receive(self, party: int, reply: Message) -> Sends:
         """Take a reply; what is to be sent now."""
-        if self.phase in ("fenced", "idle") or (reply.get("term"), reply.get("session")) != (self.term, self.session):
+        if self.phase in ("fenced", "idle") or (reply.get("term"), reply.get("session")) != (
+            self.term,
+            self.session,
+        ):
             return []
         kind = reply["kind"]
         if kind == "refused":

@@ -91,9 +91,7 @@ class Mirror:
         for n, view in enumerate(views):
             orders: Message = {}
             mine = [j for j in order if int(s.links[0, j]) >> n & 1]
-            place = [
-                [j, int(s.placed_round[0, j]), s.units[0, j].tolist()] for j in order if winner[j] == n
-            ]
+            place = [[j, int(s.placed_round[0, j]), s.units[0, j].tolist()] for j in order if winner[j] == n]
             taken = [[j, winner[j]] for j in mine if winner[j] != n]
             old = [] if view is None else [held.task.number for held in view.running]
             units = [[j, s.units[0, j].tolist()] for j in old if (s.units[0, j] != was[j]).any()]

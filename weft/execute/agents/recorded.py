@@ -13,7 +13,9 @@ from weft.model.elastic_run import ElasticRun
 Line = dict[str, Any]
 
 
-def recorded_run(problem: ElasticProblem, seed: int, clusters: list[list[Line]], source: list[Line]) -> ElasticRun:
+def recorded_run(
+    problem: ElasticProblem, seed: int, clusters: list[list[Line]], source: list[Line]
+) -> ElasticRun:
     """The episode; attempts that were withdrawn are left out."""
     tasks = sorted(line["task"] for line in source if line["kind"] == "task")
     finish = np.full(len(tasks), -1, np.int64)

@@ -47,6 +47,8 @@ class AgentsRun:
     checked: Checked
     run: ElasticRun
     trips: tuple[Trip, ...]
+    outages: tuple[float, ...]
+    """Seconds between the last decision of a coordinator and the first of the one that took over."""
 
     @cached_property
     def is_as_simulated(self) -> bool:
@@ -71,6 +73,7 @@ class AgentsRun:
             "ok": found.ok,
             "faults": list(found.faults),
             "as_simulated": self.is_as_simulated,
+            "outages": list(self.outages),
             "metrics": self.run.figures,
             "decisions": len(self.trips),
             "round_trip": _mean([one.seconds for one in self.trips]),
@@ -131,14 +134,14 @@ def read_agents(folder: str | Path) -> AgentsRun:
     rules = Rules(problem.capacity.tolist(), [list(one.most) for one in problem.types], problem.num_tasks)
     checked = Checker(rules).check(clusters, source)
     run = recorded_run(problem, setup.seed, clusters, source)
-    return AgentsRun(path, setup, problem, checked, run, _trips(path, setup, problem.num_clusters))
+    files = [path / f"decisions-{rank}.jsonl" for rank in range(setup.replicas)]
+    rows = sorted((row for file in files for row in read_lines(file)), key=lambda row: row["term"])
+    trips = tuple(_trip(row, problem.num_clusters) for row in rows if row["ok"])
+    pairs = zip(rows, rows[1:], strict=False)
+    outages = tuple(new["at"] - old["at"] - old["trip"] for old, new in pairs if new["term"] != old["term"])
+    return AgentsRun(path, setup, problem, checked, run, trips, outages)
 
 
-def _trips(folder: Path, setup: Setup, num_clusters: int) -> tuple[Trip, ...]:
-    found = []
-    for rank in range(setup.replicas):
-        for row in read_lines(folder / f"decisions-{rank}.jsonl"):
-            if row["ok"]:
-                sizes = row["up"] / num_clusters, row["down"] / num_clusters
-                found.append(Trip(row["step"], row["rounds"], row["inference"], row["trip"], *sizes))
-    return tuple(found)
+def _trip(row: dict[str, Any], num_clusters: int) -> Trip:
+    sizes = row["up"] / num_clusters, row["down"] / num_clusters
+    return Trip(row["step"], row["rounds"], row["inference"], row["trip"], *sizes)
