@@ -22,6 +22,33 @@ def test_agents_survive_their_coordinator_and_say_so(weft: Weft, tmp_path: Path)
     assert "there is a run in this folder" in ran.err
 
 
+OWN = """
+import numpy as np
+
+class First:
+    name = "first"
+
+    def begin(self, problem, seeds):
+        return self
+
+    def decide(self, sight):
+        has_any = (sight.slot >= 0).any(-1)
+        slot = np.where(has_any, (sight.slot >= 0).argmax(-1), -1)
+        units = np.zeros(sight.most.shape, np.int64)
+        units[..., 0], units[..., 1] = 2, np.clip(sight.most[..., 1], 1, 4)
+        return slot, units, np.full(slot.shape, 0.5)
+"""
+
+
+def test_agents_run_an_allocator_of_ones_own(weft: Weft, tmp_path: Path):
+    (tmp_path / "mine.py").write_text(OWN)
+    words = ("agents", "edge-single-3", "-s", "mine.py:First", "--set", "tasks=15", "--replicas", "1")
+    ran = weft(*words, "--json")
+    assert (ran.code, ran.err) == (0, ran.err)
+    assert ran.json["as_simulated"] is True
+    assert ran.json["completed"] == 15
+
+
 def test_agents_refuse_what_they_cannot_run(weft: Weft):
     for words, said in (
         (("jobshop",), "has no elastic tasks"),
