@@ -32,7 +32,7 @@ NEVER = "never"
 """Run time on a class where a task cannot run."""
 COMMANDS = "commands"
 """Entry of a graph's metadata: what tasks run, by name; nothing runs it unless a person allows that."""
-_TOP_KEYS = ("schema", "name", "time_unit", "metadata", "curves", "tasks", "edges")
+_TOP_KEYS = ("schema", "name", "time_unit", "metadata", "curves", "courses", "switching", "tasks", "edges")
 _TASK_KEYS = ("name", "work", "kind", "times", "slots", "memory", "demands", "curve", "after", "command")
 _EDGE_KEYS = ("source", "target", "data", "probability", "branch")
 
@@ -65,6 +65,10 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
         resources=resources,
         demands=demands,
         curves=_curves(document),
+        courses=_rows_of_numbers(document, "courses"),
+        switching=numbers(document.get("switching", []), "switching", "value")
+        if "switching" in document
+        else 0.0,
         curve=whole_numbers([row.get("curve", -1) for row in tasks], "tasks", "curve", low=-1),
         name=document.get("name", name),
         time_unit=time_unit,
@@ -147,11 +151,36 @@ def _curves(document: Row) -> Floats | None:
     curves = document.get("curves")
     if curves is None or curves == []:
         return None
-    if not isinstance(curves, list) or not all(isinstance(row, list) and row for row in curves):
-        raise InputError("expected a list of lists of rates", field="curves")
-    if len({len(row) for row in curves}) > 1:
-        raise InputError("expected curves of one length", field="curves")
-    return np.array([numbers(row, f"curves[{k}]", "rate") for k, row in enumerate(curves)])
+    if isinstance(curves, list) and any(
+        isinstance(row, list) and row and isinstance(row[0], list) for row in curves
+    ):
+        return np.array([_table(row, f"curves[{k}]") for k, row in enumerate(_alike(curves, "curves"))])
+    return _rows_of_numbers(document, "curves")
+
+
+def _rows_of_numbers(document: Row, key: str) -> Floats | None:
+    rows = document.get(key)
+    if rows is None or rows == []:
+        return None
+    if not isinstance(rows, list) or not all(isinstance(row, list) and row for row in rows):
+        raise InputError("expected a list of lists of rates", field=key)
+    return np.array([numbers(row, f"{key}[{k}]", "rate") for k, row in enumerate(_alike(rows, key))])
+
+
+def _alike(rows: list[Any], key: str) -> list[Any]:
+    """The rows, if they are of one length."""
+    if len({len(row) if isinstance(row, list) else -1 for row in rows}) > 1:
+        raise InputError("expected curves of one length", field=key)
+    return rows
+
+
+def _table(values: list[Any], field: str, depth: int = 0) -> Floats:
+    """A table of rates, nested to a depth of its resources."""
+    if not isinstance(values, list) or not values or depth > 8:
+        raise InputError("expected tables of rates", field=field)
+    if not isinstance(values[0], list):
+        return np.asarray(numbers(values, field, "rate"))
+    return np.array([_table(row, f"{field}[{k}]", depth + 1) for k, row in enumerate(_alike(values, field))])
 
 
 def _edge_columns(document: Row, tasks: Sequence[Row], index: dict[str, int]) -> dict[str, Any]:
@@ -206,6 +235,10 @@ def graph_document(graph: TaskGraph) -> dict[str, Any]:
         document["metadata"] = metadata
     if len(graph.curves):
         document["curves"] = graph.curves.tolist()
+    if graph.courses.size:
+        document["courses"] = graph.courses.tolist()
+    if graph.switching.any():
+        document["switching"] = graph.switching.tolist()
     document["tasks"] = _task_rows(graph)
     document["edges"] = _edge_rows(graph)
     return document

@@ -77,8 +77,12 @@ class TaskGraph:
         another and their probabilities sum to 1; group -1 is always taken. A task runs when all
         its edges are settled and at least one is taken; it is skipped when none is.
     curves, curve
-        Speed curves of elastic tasks: ``curves[k, u]`` is the rate with ``u + 1`` units, and
-        ``curve[i]`` names the row of task i (-1: not elastic).
+        Speed curves of elastic tasks: ``curves[k, u]`` is the rate with ``u + 1`` units of all resources
+        together, and ``curve[i]`` names the row of task i (-1: not elastic). With two resources or more they may be
+        tables: ``curves[k, u, v]`` is the rate with u of the first and v of the second; 0: too few.
+    courses, switching
+        How the rate of each curve changes with progress, as factors over equal parts of it (none: it
+        does not), and the time that passes without progress whenever the units of a task change.
     """
 
     work: Floats  # (num_tasks,)
@@ -96,8 +100,10 @@ class TaskGraph:
     demands: Floats  # (num_tasks, num_resources)
     probability: Floats  # (num_edges,)
     branch: Ints32  # (num_edges,)
-    curves: Floats  # (num_curves, max_units)
+    curves: Floats  # (num_curves, max_units), or (num_curves, most + 1 of each resource ...)
     curve: Ints32  # (num_tasks,)
+    courses: Floats  # (num_curves or 0, num_parts)
+    switching: Floats  # (num_curves,)
     name: str
     time_unit: str
     metadata: Mapping[str, Any]
@@ -122,6 +128,8 @@ class TaskGraph:
         branch: npt.ArrayLike = ALWAYS,
         curves: npt.ArrayLike | None = None,
         curve: npt.ArrayLike = -1,
+        courses: npt.ArrayLike | None = None,
+        switching: npt.ArrayLike = 0.0,
         name: str = "graph",
         time_unit: str = "s",
         metadata: Mapping[str, Any] | None = None,
@@ -147,7 +155,9 @@ class TaskGraph:
             "branch": column_of(branch, m, np.int32, "branch"),
             "curves": np.zeros((0, 0)) if curves is None else np.array(curves, dtype=np.float64),
             "curve": column_of(curve, n, np.int32, "curve"),
+            "courses": np.zeros((0, 0)) if courses is None else np.array(courses, dtype=np.float64),
         }
+        columns["switching"] = column_of(switching, len(columns["curves"]), np.float64, "switching")
         sort_edges(columns, n)
         for key, value in columns.items():
             value.setflags(write=False)
@@ -250,6 +260,19 @@ class TaskGraph:
     def is_elastic(self) -> bool:
         """Whether some task has a speed curve."""
         return bool((self.curve >= 0).any())
+
+    @cached_property
+    def best_rates(self) -> Floats:
+        """The rate of each curve with its best units, on average over the course of a task; (num_curves,)."""
+        best = self.curves.reshape(len(self.curves), -1).max(axis=1, initial=0.0)
+        return np.asarray(best / self.course_lengths)
+
+    @cached_property
+    def course_lengths(self) -> Floats:
+        """How much longer a task takes than at a constant rate of its curve; (num_curves,)."""
+        return (
+            np.asarray((1.0 / self.courses).mean(axis=1)) if self.courses.size else np.ones(len(self.curves))
+        )
 
     def with_names(self, names: Sequence[str]) -> TaskGraph:
         """The same graph under other display names."""

@@ -54,10 +54,33 @@ def _check_tasks(graph: TaskGraph) -> None:
         refuse((~(demands >= 0) | np.isinf(demands)).any(axis=1), "demands", "finite numbers >= 0", demands)
     refuse((graph.kind < 0) | (graph.kind >= len(graph.kinds)), "kind", "an index into kinds", graph.kind)
     refuse(graph.curve >= len(graph.curves), "curve", "an index into curves", graph.curve)
-    if not (graph.curves > 0).all():
-        raise InputError("expected rates > 0", field="curves")
-    if np.isinf(graph.curves).any():
+    _check_curves(graph)
+
+
+def _check_curves(graph: TaskGraph) -> None:
+    curves, num_resources = graph.curves, len(graph.resources)
+    if np.isinf(curves).any():
         raise InputError("expected finite rates", field="curves")
+    if curves.ndim == 2 and not (curves > 0).all():
+        raise InputError("expected rates > 0", field="curves")
+    if curves.ndim != 2 and (num_resources < 2 or curves.ndim != 1 + num_resources):
+        raise InputError(
+            f"expected one axis, or one for each of {num_resources} resources, got {curves.ndim - 1}",
+            field="curves",
+        )
+    if curves.ndim > 2 and not (
+        (curves >= 0).all() and (curves.reshape(len(curves), -1).max(axis=1) > 0).all()
+    ):
+        raise InputError("expected rates >= 0, some above 0 in each table", field="curves")
+    courses = graph.courses
+    if courses.size and (courses.ndim != 2 or len(courses) != len(curves)):
+        raise InputError(
+            f"expected a row for each of {len(curves)} curves, got {courses.shape}", field="courses"
+        )
+    if courses.size and not ((courses > 0) & np.isfinite(courses)).all():
+        raise InputError("expected finite factors > 0", field="courses")
+    if not ((graph.switching >= 0) & np.isfinite(graph.switching)).all():
+        raise InputError("expected finite times >= 0", field="switching")
 
 
 def _check_edges(graph: TaskGraph) -> None:

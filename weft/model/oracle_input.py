@@ -174,11 +174,31 @@ class OracleInput:
         return None
 
     def rate(self, row: int) -> float:
-        """Progress per unit of time: the curve at the units held (all resources added up, at least 1)."""
+        """Progress per unit of time: the curve at the units held (all resources added up, at least 1; in a table, each)."""
         task = self.task[row]
         curve = self.graphs[self.job[task]].curves[self.curve[task]]
+        if curve.ndim > 1:
+            place = tuple(round(held) for held in self.units[row]) if self.units else (-1,)
+            is_inside = len(place) == curve.ndim and all(
+                0 <= u < n for u, n in zip(place, curve.shape, strict=True)
+            )
+            return float(curve[place]) if is_inside else math.nan
         units = max(1, round(sum(self.units[row]))) if self.units else 1
         return float(curve[units - 1]) if units <= len(curve) else math.nan
+
+    def course(self, task: int) -> float:
+        """How much more than its run time at rate 1 a task takes, for its rate changes with its progress."""
+        courses = self.graphs[self.job[task]].courses
+        if not courses.size:
+            return 1.0
+        factors = courses[self.curve[task]].tolist()
+        return sum(1.0 / factor for factor in factors) / len(factors)
+
+    def lost(self, row: int, before: int) -> float:
+        """Time without progress at the start of a row, where units are others than in the row before."""
+        task = self.task[row]
+        is_same = not self.units or self.units[row] == self.units[before]
+        return 0.0 if is_same else float(self.graphs[self.job[task]].switching[self.curve[task]])
 
     def held(self, row: int) -> dict[str, float]:
         """What a row holds of its device, by name: slots, memory, and each resource."""

@@ -267,7 +267,7 @@ class Problem:
         for j, job in enumerate(self.jobs):
             if job.graph.is_elastic:
                 elastic = np.flatnonzero(job.graph.curve >= 0)
-                rate = job.graph.curves[job.graph.curve[elastic]].max(axis=1)[:, None]
+                rate = job.graph.best_rates[job.graph.curve[elastic]][:, None]
                 alone = self.run_times[self.offsets[j] + elastic][:, present] - overhead
                 best[self.offsets[j] + elastic] = (alone / rate + overhead).min(axis=1, initial=INFINITE)
         return best

@@ -169,11 +169,13 @@ def _duration(given: OracleInput, row: int) -> Iterator[Violation]:
 def _elastic_duration(given: OracleInput, rows: list[int]) -> Iterator[Violation]:
     """The shares of the run time covered by the rows, at the rates of their units, add up to one.
 
-    First the overhead of the class where it begins passes, at no rate.
+    First the overhead of the class where it begins passes, at no rate; where units change, what that costs.
     """
     share, rounding, upto = 0.0, 0.0, -math.inf
     overhead = given.overhead(given.class_of[given.device[rows[0]]])
-    for row in rows:
+    whole = given.course(given.task[rows[0]])
+    for number, row in enumerate(rows):
+        overhead += given.lost(row, rows[number - 1]) if number else 0.0
         class_index = given.class_of[given.device[row]]
         expected = max(0.0, given.expected(given.task[row], class_index) - given.overhead(class_index))
         took, rate = given.finish[row] - given.start[row], given.rate(row)
@@ -185,8 +187,8 @@ def _elastic_duration(given: OracleInput, rows: list[int]) -> Iterator[Violation
         upto = max(upto, given.finish[row])
         idle = min(took, overhead)
         took, overhead = took - idle, overhead - idle
-        share += rate * took / expected if expected else 1.0 / len(rows)
-        rounding += rate * ROUNDING * abs(given.finish[row]) / expected if expected else 0.0
+        share += rate * took / (expected * whole) if expected else 1.0 / len(rows)
+        rounding += rate * ROUNDING * abs(given.finish[row]) / (expected * whole) if expected else 0.0
     is_done = given.outcome[rows[-1]] == DONE
     if is_done and overhead > TOLERANCE * upto:
         yield _broken(given, "duration", f"ends {overhead} before its overhead has passed", rows[-1])

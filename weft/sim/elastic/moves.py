@@ -69,7 +69,7 @@ def _draw_links(w: World, key: int, j: int) -> int:
 
 
 @inlined
-def _enqueue(s: State, b: int, j: int) -> None:
+def enqueue(s: State, b: int, j: int) -> None:
     """A task that arrives is put in the lowest free slot of each connected cluster, or behind its queue."""
     num_slots = s.slot.shape[2]
     for n in range(s.slot.shape[1]):
@@ -104,11 +104,11 @@ def arrive(w: World, s: State, b: int) -> None:
         s.arrival[b, j] = s.now[b]
         s.kind[b, j] = t
         s.links[b, j] = _draw_links(w, s.seed[b], j)
-        _enqueue(s, b, j)
+        enqueue(s, b, j)
 
 
 @inlined
-def _refill(s: State, b: int, n: int) -> None:
+def refill(s: State, b: int, n: int) -> None:
     """Free slots of a set are filled from the queue, the lowest first."""
     num_slots = s.slot.shape[2]
     k = np.int64(0)
@@ -153,7 +153,7 @@ def _leave(w: World, s: State, b: int, j: int) -> None:
             s.queued[b, n] -= 1
         if w.is_earliest:
             _compact(s, b, n)
-            _refill(s, b, n)
+            refill(s, b, n)
 
 
 @inlined
@@ -278,7 +278,7 @@ def advance(w: World, s: State, b: int, log: Log) -> bool:
         return True
     arrive(w, s, b)
     for n in range(s.slot.shape[1]):
-        _refill(s, b, n)
+        refill(s, b, n)
     return False
 
 

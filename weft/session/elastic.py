@@ -1,0 +1,177 @@
+"""A session for allocators: arrivals, progress and ends of elastic tasks in, placements with units out.
+
+It knows what is reported and nothing of the future. Every event is checked before anything changes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft import catalog
+from weft.errors import InputError, UnsupportedError
+from weft.kinds import ELASTIC
+from weft.model.columns import Ints
+from weft.model.elastic import ElasticProblem
+from weft.schedulers.allocators.rules import RuleAllocator
+from weft.schedulers.allocators.running import settled
+from weft.session.messages import Name
+from weft.sim.elastic.live import fill_sets, report_arrival, report_end, report_step, settle_live
+from weft.sim.elastic.moves import begin
+from weft.sim.elastic.observation import new_sight, observe
+from weft.sim.elastic.rules import decide
+from weft.sim.elastic.state import RUNNING, compile_world, new_move, new_outcome, new_state
+
+ROOM = 10_000
+"""Tasks that a session has room for, unless it is given another number."""
+
+
+class ElasticStart(NamedTuple):
+    """Start this task on this cluster now, with these units."""
+
+    task: Name
+    cluster: str
+    units: tuple[int, ...]
+    """Of each resource; all 0: it has a place, and waits for units."""
+
+
+class Change(NamedTuple):
+    """Give this running task these units from now on."""
+
+    task: Name
+    cluster: str
+    units: tuple[int, ...]
+
+
+class ElasticDecision(NamedTuple):
+    """What to do now; changes come first, for starts may need what they set free."""
+
+    changes: tuple[Change, ...]
+    starts: tuple[ElasticStart, ...]
+
+
+class ElasticSession:
+    """Elastic tasks under one allocator; events are reported one by one.
+
+    Parameters
+    ----------
+    problem
+        Clusters, types of task and rules; its arrivals do not count.
+    allocator
+        Name of an allocator, weights file or run folder, or the object.
+    seed
+        For allocators that draw.
+    room
+        How many tasks may arrive.
+    """
+
+    def __init__(
+        self, problem: ElasticProblem, allocator: object, *, seed: int = 0, room: int = ROOM
+    ) -> None:
+        if room < 1:
+            raise InputError(f"expected a whole number >= 1, got {room}", field="room")
+        chosen = catalog.find(allocator, ELASTIC)
+        reason = chosen.supports(problem)
+        if reason is not None:
+            raise UnsupportedError(f"{chosen.name}: {reason}", field="scheduler")
+        self.problem = settled(problem, chosen).replaced(num_tasks=room)
+        self._world, self._state = compile_world(self.problem), new_state(self.problem, 1)
+        self._move, self._out = new_move(self.problem, 1), new_outcome(self.problem, 1)
+        begin(self._world._replace(arrival_rate=0.0), self._state, 0)  # nothing arrives but what is reported
+        self._state.seed[0] = seed
+        self._names: list[Name] = []
+        self._number: dict[Name, int] = {}
+        self._rule = chosen.prepared(self.problem)(seed) if isinstance(chosen, RuleAllocator) else None
+        seeds = np.array([seed], np.int64)
+        self._deciding = None if self._rule is not None else chosen.begin(self.problem, seeds)
+        self._sight = new_sight(self.problem, 1)
+
+    @property
+    def now(self) -> int:
+        """World steps that have passed."""
+        return int(self._state.now[0])
+
+    @property
+    def num_alive(self) -> int:
+        """Tasks that have arrived and not ended."""
+        return int(self._state.arrived[0] - self._state.done[0])
+
+    def arrived(self, task: Name, kind: str, clusters: tuple[str, ...]) -> None:
+        """A task of a type has arrived that some clusters may run."""
+        if task in self._number:
+            raise InputError(f"task {task!r} has arrived before", field="task")
+        types = [one.name for one in self.problem.types]
+        if kind not in types:
+            raise InputError(f"expected one of {', '.join(types)}, got {kind!r}", field="kind")
+        known = self.problem.cluster_names
+        strange = [name for name in clusters if name not in known]
+        if strange or not clusters:
+            raise InputError(f"expected some of {', '.join(known)}, got {clusters!r}", field="clusters")
+        if len(self._names) == self.problem.num_tasks:
+            raise InputError(f"the session has room for {len(self._names)} tasks", field="room")
+        links = sum(1 << known.index(name) for name in set(clusters))
+        self._number[task] = int(report_arrival(self._state, 0, types.index(kind), links))
+        self._names.append(task)
+
+    def progressed(self, task: Name, progress: float) -> None:
+        """How far a running task is, from 0 to below 1."""
+        j = self._running(task)
+        if not 0.0 <= progress < 1.0:
+            raise InputError(f"expected a number in 0..1, got {progress}", field="progress")
+        self._state.progress[0, j] = progress
+
+    def ended(self, task: Name) -> None:
+        """A running task has ended; its units are free."""
+        report_end(self._state, 0, self._running(task))
+
+    def stepped(self) -> None:
+        """A world step has passed."""
+        report_step(self._state, 0)
+
+    def decide(self) -> ElasticDecision:
+        """What to start and to change now, until nothing more is placed or, one task per step, once."""
+        state = self._state
+        fill_sets(state, 0)
+        units, status = state.units[0].copy(), state.status[0].copy()
+        while self._decide_once() and self.problem.stepping == "multi":
+            pass
+        is_running = state.status[0] == RUNNING
+        changed = np.flatnonzero(is_running & (status == RUNNING) & (state.units[0] != units).any(axis=1))
+        started = np.flatnonzero(is_running & (status != RUNNING))
+        started = started[np.argsort(state.placed_round[0, started], kind="stable")]
+        return ElasticDecision(
+            tuple(Change(*self._said(j)) for j in changed.tolist()),
+            tuple(ElasticStart(*self._said(j)) for j in started.tolist()),
+        )
+
+    def units_of(self, task: Name) -> tuple[int, ...]:
+        """What a running task has."""
+        return tuple(self._state.units[0, self._running(task)].tolist())
+
+    def free(self, cluster: str) -> Ints:
+        """Units of each resource that a cluster has left; (R,)."""
+        return np.array(self._state.free[0, self.problem.cluster_names.index(cluster)])
+
+    def _decide_once(self) -> bool:
+        move = self._move
+        if self._rule is not None:
+            decide(self._rule, self._world, self._state, 0, move)
+        elif self._deciding is not None:
+            observe(self._world, self._state, 0, self._sight)
+            found = self._deciding.decide(self._sight)
+            move.slot[:], move.units[:], move.chance[:] = found.slot, found.units, found.chance
+            move.changes[:] = found.again is not None
+            if found.again is not None:
+                move.again[:] = found.again
+        return bool(settle_live(self._world, self._state, 0, move, self._out))
+
+    def _running(self, task: Name) -> int:
+        j = self._number.get(task, -1)
+        if j < 0 or self._state.status[0, j] != RUNNING:
+            raise InputError(f"expected a task that runs, got {task!r}", field="task")
+        return j
+
+    def _said(self, j: int) -> tuple[Name, str, tuple[int, ...]]:
+        cluster = self.problem.cluster_names[int(self._state.cluster[0, j])]
+        return self._names[j], cluster, tuple(self._state.units[0, j].tolist())
