@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 from command_line import Weft
+from processes import all_gone, marked
 
 
 def test_agents_survive_their_coordinator_and_say_so(weft: Weft, tmp_path: Path):
@@ -47,6 +52,32 @@ def test_agents_run_an_allocator_of_ones_own(weft: Weft, tmp_path: Path):
     assert (ran.code, ran.err) == (0, ran.err)
     assert ran.json["as_simulated"] is True
     assert ran.json["completed"] == 15
+
+
+def test_agents_end_with_whoever_started_them(tmp_path: Path):
+    words = [
+        sys.executable,
+        "-m",
+        "weft",
+        "agents",
+        "edge-multi-3",
+        "-s",
+        "min",
+        "--step",
+        "1s",
+        "--out",
+        "run",
+    ]
+    mark = f"WEFT_TEST_MARK_{os.getpid()}"
+    started = subprocess.Popen(words, cwd=tmp_path, env={**os.environ, mark: "1"}, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not (tmp_path / "run" / "decisions-0.jsonl").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert len(marked(mark)) == 7
+    started.kill()
+    started.wait()
+    assert all_gone(mark)
 
 
 def test_agents_refuse_what_they_cannot_run(weft: Weft):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,8 @@ def read_agents(folder: str | Path) -> AgentsRun:
     files = [path / f"decisions-{rank}.jsonl" for rank in range(setup.replicas)]
     rows = sorted((row for file in files for row in read_lines(file)), key=lambda row: row["term"])
     trips = tuple(_trip(row, problem.num_clusters) for row in rows if row["ok"])
-    pairs = zip(rows, rows[1:], strict=False)
-    outages = tuple(new["at"] - old["at"] - old["trip"] for old, new in pairs if new["term"] != old["term"])
+    pairs = [(old, new) for old, new in pairwise(rows) if old["term"] != new["term"]]
+    outages = tuple(new["at"] - old["at"] - old["trip"] for old, new in pairs)
     return AgentsRun(path, setup, problem, checked, run, trips, outages)
 
 
