@@ -16,6 +16,7 @@ import typer
 
 from weft.cli import (
     about,
+    agents,
     bench,
     calibrate,
     curves,
@@ -58,6 +59,7 @@ for verb in (
     explain.explain,
     explain.gantt,
     run.run,
+    agents.agents,
     train.train,
     curves.curves,
     evaluate.evaluate,

@@ -31,7 +31,7 @@ class ElasticRuns:
         name = unit.problem_name
         chosen = catalog.find(unit.scheduler, ELASTIC)
         problem = unit.scenario.elastic(unit.split, unit.index)
-        worlds = [digest("elastic", unit.scenario.recipe.seed, name, seed) for seed in unit.seeds]
+        worlds = [world_of(unit.scenario, name, seed) for seed in unit.seeds]
         warm(unit.scheduler)
         started = time.perf_counter()
         found = run_all(chosen, problem, worlds)
@@ -46,6 +46,11 @@ class ElasticRuns:
 
     def inputs(self, scenario: Scenario, schedulers: Sequence[str]) -> dict[str, object]:
         return {}
+
+
+def world_of(scenario: Scenario, problem_name: str, seed: int) -> int:
+    """The seed of everything that happens in one episode."""
+    return digest("elastic", scenario.recipe.seed, problem_name, seed)
 
 
 @cache

@@ -143,7 +143,7 @@ class Leading:
         assert self.leader.last is not None
         rounds, advances = self.leader.last.num_rounds, self.leader.last.advances
         return {
-            "term": self.leader.term, "step": step, "rounds": rounds, "advances": advances,
+            "at": time.time(), "term": self.leader.term, "step": step, "rounds": rounds, "advances": advances,
             "inference": inference, "from": started,
         }  # fmt: skip
 
@@ -171,6 +171,8 @@ class Leading:
                     self._outboxes[party].put_nowait(self.leader.waiting_for[party])
                 elif party in self.leader.lost:
                     self._post(self.leader.hear(party))
+                if party == SOURCE:
+                    await self._listen_while_speaking(connection)
                 while True:
                     await self._exchange(party, connection)
                     since = time.monotonic()
@@ -192,15 +194,28 @@ class Leading:
             message = {"kind": "who", "term": self.leader.term}
         is_action = message["kind"] == "act"
         sent = await connection.send(message, self.setup.conditions.action_bytes if is_action else 0)
-        if party == SOURCE:
-            reply, size = await connection.receive()
-        else:
-            reply, size = await asyncio.wait_for(connection.receive(), self.setup.patience)
+        reply, size = await asyncio.wait_for(connection.receive(), self.setup.patience)
         if is_action:
             self._bytes["down"] += sent
             self._bytes["up"] += size
         if reply["kind"] != "who":
             self._post(self.leader.receive(party, reply))
+
+    async def _listen_while_speaking(self, connection: Connection) -> None:
+        """The source answers when clusters have accepted what is due; until then it can be told other things."""
+
+        async def speak() -> None:
+            while True:
+                await connection.send(await self._outboxes[SOURCE].get())
+
+        speaking = asyncio.create_task(speak())
+        try:
+            while True:
+                reply, _ = await connection.receive()
+                self._post(self.leader.receive(SOURCE, reply))
+        finally:
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
 
     def _give_up(self, party: int) -> None:
         if party != SOURCE and party not in self.leader.lost and self.leader.phase not in ("over", "fenced"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -199,11 +198,3 @@ def journals(folder: Path, num_clusters: int) -> tuple[list[list[dict[str, Any]]
     """The journals of all clusters, and that of the source."""
     clusters = [read_lines(folder / f"{cluster_name(n)}.jsonl") for n in range(num_clusters)]
     return clusters, read_lines(folder / "source.jsonl")
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process is there."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False

@@ -1,0 +1,158 @@
+"""The verb agents: edge clusters live, with a process per cluster and a coordinator that may die."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import options as opt
+from weft.cli import output
+
+if TYPE_CHECKING:
+    from weft.execute.agents.launching import Status
+    from weft.execute.agents.running import AgentsRun
+
+BROKEN = 1
+"""Exit code where a promise was not kept."""
+_OPTIONS = ("scheduler", "replicas", "patience", "latency", "bandwidth", "out")
+"""Arguments that errors name as options."""
+
+Scenario = Annotated[
+    str, typer.Argument(metavar="SCENARIO", show_default=False, help="A scenario of edge clusters.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the scenario.")
+]
+Replicas = Annotated[
+    int, typer.Option("--replicas", metavar="N", min=1, help="Coordinators, of which one leads.")
+]
+Step = Annotated[
+    str | None, typer.Option("--step", metavar="TIME", help="Least length of a world step; default: none.")
+]
+Kill = Annotated[
+    list[int] | None,
+    typer.Option("--kill-coordinator-at", metavar="STEP", help="Kill whoever leads then; may be repeated."),
+]
+Latency = Annotated[
+    str | None, typer.Option("--latency", metavar="TIME", help="Between coordinator and clusters, one way.")
+]
+Bandwidth = Annotated[
+    float | None,
+    typer.Option("--bandwidth", metavar="MBPS", help="Of each such link, in Mbps; default: no limit."),
+]
+Patience = Annotated[
+    str, typer.Option("--patience", metavar="TIME", help="Go on without a cluster that is away for so long.")
+]
+Stepwise = Annotated[
+    bool, typer.Option("--stepwise", help="Send state for every logical step, not once per world step.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; default runs/SCENARIO-1, ..."),
+]
+
+
+def agents(
+    scenario: Scenario,
+    scheduler: opt.Scheduler = "optimus",
+    settings: Settings = None,
+    seed: opt.Seed = 0,
+    replicas: Replicas = 2,
+    step: Step = None,
+    kill: Kill = None,
+    latency: Latency = None,
+    bandwidth: Bandwidth = None,
+    patience: Patience = "10s",
+    stepwise: Stepwise = False,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Run edge clusters live: a process for each, and a coordinator that may die."""
+    from weft.evaluation.sweep.elastic_runs import world_of
+    from weft.execute.agents.link import Conditions
+    from weft.execute.agents.running import run_agents
+    from weft.execute.agents.setup import Setup
+    from weft.scenarios import parse_assignments
+    from weft.scenarios import scenario as chosen
+
+    found = chosen(scenario, **parse_assignments(settings or []))
+    problem = found.elastic("test", 0)
+    with opt.named(*_OPTIONS):
+        setup = Setup(
+            scheduler,
+            " ".join(part for part in (found.name, found.label) if part),
+            world_of(found, found.problem_name("test", 0), seed),
+            replicas,
+            opt.parse_duration(step, "--step") or 0.0,
+            stepwise,
+            patience=opt.parse_duration(patience, "--patience") or 0.0,
+            conditions=Conditions(opt.parse_duration(latency, "--latency") or 0.0, 1e6 * (bandwidth or 0.0)),
+        )
+        told = Progress(problem.num_tasks)
+        ran = run_agents(
+            problem, setup, out or new_folder(found.name), kill_at=tuple(kill or []), on_status=told
+        )
+    if as_json:
+        output.emit(output.document("agents", seed, ran.to_dict()))
+    else:
+        show(ran)
+    if not ran.checked.ok:
+        raise typer.Exit(BROKEN)
+
+
+def new_folder(name: str) -> Path:
+    """A folder for a run that has none."""
+    number = 1
+    while (Path("runs") / f"{name}-{number}").exists():
+        number += 1
+    return Path("runs") / f"{name}-{number}"
+
+
+def show(ran: AgentsRun) -> None:
+    """Print what became of a run."""
+    checked, facts = ran.checked, ran.to_dict()
+    output.say(
+        f"{checked.num_completed} of {checked.num_arrived} tasks completed in {checked.last_step} world steps, "
+        f"mean completion time {ran.run.mean_completion:.2f} steps"
+    )
+    same = "the same as the simulation, bit for bit" if ran.is_as_simulated else "not as simulated"
+    output.say(f"{output.count(checked.num_terms, 'coordinator')} led; {same}")
+    if ran.trips:
+        output.say(
+            f"decision: {1000 * facts['round_trip']:.1f} ms round trip, {1000 * facts['inference']:.2f} ms of it inference; "
+            f"{facts['logical_steps']:.1f} logical steps; "
+            f"{facts['state_bytes']:.0f} bytes of state and {facts['action_bytes']:.0f} of orders per cluster"
+        )
+    if ran.outages:
+        output.say(f"without a coordinator: {', '.join(f'{one:.2f} s' for one in ran.outages)}")
+    if checked.num_again:
+        output.say(f"{output.count(checked.num_again, 'placement')} withdrawn after a cluster was given up")
+    for fault in checked.faults:
+        output.say(output.safe(f"broken: {fault}"))
+    if checked.ok:
+        output.say(
+            "promises kept: every task completed once, none lost or placed twice, units within capacity"
+        )
+    output.say(f"journals in {output.safe(ran.folder)}")
+
+
+class Progress:
+    """A line now and then about how far a run is."""
+
+    def __init__(self, num_tasks: int) -> None:
+        self._num_tasks, self._last, self._term = num_tasks, time.monotonic(), -1
+
+    def __call__(self, status: Status) -> None:
+        """Say it every few seconds, and when another coordinator leads."""
+        is_new = status.term != self._term and self._term >= 0
+        self._term = status.term
+        if not is_new and time.monotonic() - self._last < 5.0:
+            return
+        self._last = time.monotonic()
+        lead = f"coordinator {status.rank} leads (term {status.term})" if status.rank >= 0 else "starting"
+        output.note(
+            f"step {status.step} | {self._num_tasks - status.left} of {self._num_tasks} tasks done | {lead}"
+        )

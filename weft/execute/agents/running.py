@@ -1,0 +1,148 @@
+"""``run_agents``: one call that starts everything, waits, checks the promises and reads what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError
+from weft.execute.agents.check import Checked, Checker, Rules
+from weft.execute.agents.deciding import allocator_of
+from weft.execute.agents.journal import read_lines
+from weft.execute.agents.launching import Agents, Status, journals
+from weft.execute.agents.recorded import recorded_run
+from weft.execute.agents.setup import RUN, Setup, read_setup
+from weft.io.folders import claim
+from weft.model.elastic import ElasticProblem
+from weft.model.elastic_run import ElasticRun
+
+
+@dataclass(frozen=True)
+class Trip:
+    """One decision: from when it was begun until every cluster had carried it out and said so."""
+
+    step: int
+    num_rounds: int
+    """Logical steps that were decided at once."""
+    inference: float
+    """Seconds in the coordinator."""
+    seconds: float
+    """All of it."""
+    state_bytes: float
+    """That came from each cluster, on average;"""
+    action_bytes: float
+    """and went to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class AgentsRun:
+    """A run that has ended, as its folder tells it."""
+
+    folder: Path
+    setup: Setup
+    problem: ElasticProblem
+    checked: Checked
+    run: ElasticRun
+    trips: tuple[Trip, ...]
+    outages: tuple[float, ...]
+    """Seconds between the last decision of a coordinator and the first of the one that took over."""
+
+    @cached_property
+    def is_as_simulated(self) -> bool:
+        """Whether the simulation of the same episode with the same allocator is the same, bit for bit."""
+        from weft.schedulers.allocators.running import run_all
+
+        allocator, problem = allocator_of(self.setup.scheduler, self.problem)
+        return run_all(allocator, problem, [self.setup.seed])[0].trace == self.run.trace
+
+    def to_dict(self) -> dict[str, Any]:
+        """What can be said in JSON."""
+        found = self.checked
+        return {
+            "scenario": self.setup.scenario,
+            "scheduler": self.setup.scheduler,
+            "folder": str(self.folder),
+            "tasks": found.num_arrived,
+            "completed": found.num_completed,
+            "coordinators": found.num_terms,
+            "placed_again": found.num_again,
+            "steps": found.last_step,
+            "ok": found.ok,
+            "faults": list(found.faults),
+            "as_simulated": self.is_as_simulated,
+            "outages": list(self.outages),
+            "metrics": self.run.figures,
+            "decisions": len(self.trips),
+            "round_trip": _mean([one.seconds for one in self.trips]),
+            "inference": _mean([one.inference for one in self.trips]),
+            "logical_steps": _mean([float(one.num_rounds) for one in self.trips]),
+            "state_bytes": _mean([one.state_bytes for one in self.trips]),
+            "action_bytes": _mean([one.action_bytes for one in self.trips]),
+        }
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def run_agents(
+    problem: ElasticProblem,
+    setup: Setup,
+    folder: str | Path,
+    *,
+    kill_at: tuple[int, ...] = (),
+    restart: bool = True,
+    timeout: float = float("inf"),
+    on_status: Callable[[Status], None] | None = None,
+) -> AgentsRun:
+    """Run an episode with a process per cluster, one for the source, and coordinators.
+
+    ``kill_at`` names world steps at which the leading coordinator is killed; it is started again as a replica
+    unless ``restart`` is off.
+    """
+    _, problem = allocator_of(setup.scheduler, problem)
+    if kill_at and setup.replicas < 2 and not restart:
+        raise InputError("expected another coordinator to take over, got 1", field="replicas")
+    path = claim(folder, "run of agents", RUN)
+    if (path / RUN).exists():
+        raise InputError("there is a run in this folder", file=str(path))
+    left = sorted(kill_at)
+    with Agents(path, setup, problem) as agents:
+
+        def look(status: Status) -> None:
+            if left and agents.leader and status.step >= left[0]:
+                left.pop(0)
+                name = agents.leader
+                agents.kill(name)
+                if restart:
+                    agents.start(name)
+            if on_status is not None:
+                on_status(status)
+
+        agents.wait(look, timeout)
+    return read_agents(path)
+
+
+def read_agents(folder: str | Path) -> AgentsRun:
+    """A run from its folder: promises are checked, whatever is said elsewhere."""
+    path = Path(folder)
+    setup, problem = read_setup(path)
+    clusters, source = journals(path, problem.num_clusters)
+    rules = Rules(problem.capacity.tolist(), [list(one.most) for one in problem.types], problem.num_tasks)
+    checked = Checker(rules).check(clusters, source)
+    run = recorded_run(problem, setup.seed, clusters, source)
+    files = [path / f"decisions-{rank}.jsonl" for rank in range(setup.replicas)]
+    rows = sorted((row for file in files for row in read_lines(file)), key=lambda row: row["term"])
+    trips = tuple(_trip(row, problem.num_clusters) for row in rows if row["ok"])
+    pairs = [(old, new) for old, new in pairwise(rows) if old["term"] != new["term"]]
+    outages = tuple(new["at"] - old["at"] - old["trip"] for old, new in pairs)
+    return AgentsRun(path, setup, problem, checked, run, trips, outages)
+
+
+def _trip(row: dict[str, Any], num_clusters: int) -> Trip:
+    sizes = row["up"] / num_clusters, row["down"] / num_clusters
+    return Trip(row["step"], row["rounds"], row["inference"], row["trip"], *sizes)
