@@ -132,7 +132,9 @@ def test_policy_that_follows_its_base_rule_does_what_the_weights_do(net: Candida
 def test_card_with_a_base_rule_of_another_size_is_refused(tmp_path: Path, net: CandidateNet):
     card = Card("mine", "candidate-ppo", SHAPE, FEATURE_VERSION, training={"base": [1.0]})
     save_policy(tmp_path / "mine.json", net.weights(), card)
-    with pytest.raises(InputError, match=r"training\.base: expected 24, 30 or 31 finite numbers, got \[1\.0\]"):
+    with pytest.raises(
+        InputError, match=r"training\.base: expected 24, 30 or 31 finite numbers, got \[1\.0\]"
+    ):
         load_dispatcher(str(tmp_path / "mine.json"))
 
 
