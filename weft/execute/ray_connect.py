@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from weft.errors import InputError, MissingExtra
+from weft.execute import ray_guard
 
 OWN = "ray"
 PATIENCE = 5.0
@@ -61,6 +63,7 @@ class Connection:
     is_ours: bool = True
     """Whether this process was not a driver before."""
     _before: Mapping[str, str | None] | None = None
+    _guard: subprocess.Popen[bytes] | None = None
 
     @property
     def is_own(self) -> bool:
@@ -80,6 +83,8 @@ class Connection:
                 os.environ[name] = value
         if self._before:
             _read_settings_again()
+        if self._guard is not None:
+            self._guard.communicate()  # closes its input: it ends what Ray left, and itself
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -156,10 +161,11 @@ def _start(num_cpus: int, object_store: int) -> Connection:
     has_mode = "RAY_AUTH_MODE" in os.environ
     settings = {
         "RAY_process_group_cleanup_enabled": "1",
+        ray_guard.MARK: str(folder),
         **({} if has_mode else {"RAY_AUTH_TOKEN": _token()}),
     }
     before = {name: os.environ.get(name) for name in (*settings, "RAY_AUTH_MODE")}
-    connection = Connection(OWN, folder, _before=before)
+    connection = Connection(OWN, folder, _before=before, _guard=ray_guard.start(folder))
     os.environ.update(settings)
     try:
         with _quietly():
