@@ -29,6 +29,8 @@ EXPECTING = tuple(b + (1.0 if name in FORECAST else 0.0) for name, b in zip(NAME
 )
 def test_what_is_yet_to_come_changes_no_earlier_decision(compare: Compare):
     found = total(compare, STREAMS)
+    if found.decisions <= 20 * STREAMS:  # who starts little at a time is shown more
+        found = total(compare, 2 * STREAMS)
     assert found.decisions > 20 * STREAMS
     assert found.differ == 0
 

@@ -157,7 +157,8 @@ class TaskGraph:
             "curve": column_of(curve, n, np.int32, "curve"),
             "courses": np.zeros((0, 0)) if courses is None else np.array(courses, dtype=np.float64),
         }
-        columns["switching"] = column_of(switching, len(columns["curves"]), np.float64, "switching")
+        lost = switching if np.size(switching) else 0.0  # a graph that had no curves is given some
+        columns["switching"] = column_of(lost, len(columns["curves"]), np.float64, "switching")
         sort_edges(columns, n)
         for key, value in columns.items():
             value.setflags(write=False)
