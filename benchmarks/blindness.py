@@ -66,6 +66,9 @@ def cases() -> Iterator[Case]:
                 yield name, f"session, {stream}", _in_queue_session(name, stream)
     rules = [name for name, views in catalog.DISPATCHERS.items() if views.tasks]
     for name in (*rules, *PLANS, *TASK_POLICIES):
+        if _needs_pipelines(name):
+            yield name, "tasks", _in_pipelines(name)
+            continue
         yield name, "tasks", _in_tasks(name)
         if _has_session(name):
             yield name, "session, tasks", _in_task_session(name)
@@ -93,6 +96,20 @@ def _has_session(name: str) -> bool:
     except UnsupportedError:
         return False
     return True
+
+
+def _needs_pipelines(name: str) -> bool:
+    """Whether a dispatcher acts on periodic pipelines alone."""
+    chosen = catalog.task_dispatcher(name)
+    workflows = tasks.drawn(0, branches=False, outages=False).problem
+    return (
+        chosen.supports(workflows) is not None and chosen.supports(tasks.drawn_pipelines(0).problem) is None
+    )
+
+
+def _in_pipelines(name: str) -> Compare:
+    chosen = catalog.task_dispatcher(name)
+    return lambda number: tasks.compare(tasks.by_kernel(chosen), tasks.drawn_pipelines(number), number)
 
 
 def _in_queues(name: str, stream: str) -> Compare:

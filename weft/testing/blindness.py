@@ -78,6 +78,15 @@ def drawn(number: int, *, branches: bool, outages: bool) -> World:
     return World(problem, realise(problem, number), tuple(away))
 
 
+@cache
+def drawn_pipelines(number: int) -> World:
+    """Periodic pipelines with deadlines, whose periods change once."""
+    chosen = scenario("adas-tx2", horizon=400.0, switches=1)
+    problem = chosen.dispatched("validation", number, 0)
+    problem = problem.replaced(jobs=tuple(sorted(problem.jobs, key=lambda job: job.release)))
+    return World(problem, realise(problem, number))
+
+
 def compare(run: Run, world: World, number: int) -> Compared:
     """Change what is yet to come at a random time; every start before it must be the same."""
     rng = np.random.default_rng([2, number])
@@ -104,13 +113,30 @@ def changed(world: World, found: Schedule, time: float, rng: np.random.Generator
     old = world.problem
     kept = [job for job in old.jobs if job.release <= time]
     assert kept == list(old.jobs[: len(kept)]), "jobs are numbered as they arrive"
+    if any(job.series for job in old.jobs):
+        return _other_instances(world, found, time, kept, rng)
     branches = any(job.graph.is_conditional for job in old.jobs)
     coming = drawn(int(rng.integers(1 << 30)), branches=branches, outages=False).problem.jobs
     coming = coming[: int(rng.integers(1, len(coming) + 1))]
     release = time + np.cumsum(rng.exponential(old.jobs[-1].release / JOBS, len(coming)))
     new = [replace(job, release=float(at)) for job, at in zip(coming, release, strict=True)]
     problem = old.replaced(jobs=(*kept, *(replace(job, name=f"new-{k}") for k, job in enumerate(new))))
-    has_ended = np.zeros(old.num_tasks, np.bool_)
+    return _world(world, problem, found, time, rng)
+
+
+def _other_instances(
+    world: World, found: Schedule, time: float, kept: list[Job], rng: np.random.Generator
+) -> World:
+    """Pipelines of which some later instances never come, and the others come later."""
+    coming = [job for job in world.problem.jobs[len(kept) :] if rng.random() < 0.7]
+    late = np.cumsum(rng.exponential(3.0, len(coming)))
+    new = [replace(job, release=job.release + float(by)) for job, by in zip(coming, late, strict=True)]
+    return _world(world, world.problem.replaced(jobs=(*kept, *new)), found, time, rng)
+
+
+def _world(world: World, problem: Problem, found: Schedule, time: float, rng: np.random.Generator) -> World:
+    """The new problem, in which what had not ended at the time goes on otherwise."""
+    has_ended = np.zeros(world.problem.num_tasks, np.bool_)
     has_ended[found.task[(found.finish <= time) & (found.outcome == DONE)]] = True
     return World(problem, _happens(world, problem, found, time, has_ended, rng), _away(world, time, rng))
 
