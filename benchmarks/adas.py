@@ -1,8 +1,10 @@
 """Deadlines of driver-assistance pipelines: rules, static maps and policies over all combinations of periods, on common noise.
 
 ``macro`` is the share of deadlines missed, the mean over pipelines and combinations; ``worst`` is that of the worst pipeline of each
-combination, after the mean over seeds, then the mean over combinations. Every schedule is validated unless ``--no-check`` is given.
-The last columns compare with the first scheduler on the same noise. ``--search N`` looks for one static map for all instead.
+combination, after the mean over seeds, then the mean over combinations. Every schedule is validated unless ``--check`` or ``--no-check`` is given.
+The last columns compare with the first scheduler on the same noise. ``--more FOLDER`` plays the best policy of every training run
+in a folder (``seed-1``, ``seed-2``, ...) too, and prints their mean with 95 % intervals over training runs and noise seeds, both random.
+``--search N`` looks for one static map for all instead.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from weft import catalog
+from weft.errors import InputError
+from weft.evaluation.statistics import crossed_interval
 from weft.evaluation.sweep.checking import digest
 from weft.model.fluid import fluid_load, fluid_misses
 from weft.model.graph import Floats
@@ -57,9 +62,15 @@ class Found:
         return float(self.shares.mean(axis=1).max(axis=1).mean())
 
     @property
+    def by_seed(self) -> Floats:
+        """The macro share with every seed."""
+        means: Floats = self.shares.mean(axis=(0, 2))
+        return means
+
+    @property
     def spread(self) -> float:
         """Half of a 95 % interval of the macro share over seeds."""
-        means = self.shares.mean(axis=(0, 2))
+        means = self.by_seed
         return float(1.96 * means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0
 
 
@@ -68,10 +79,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks adas", description=__doc__)
     parser.add_argument("--scenario", default="adas-tx2")
     parser.add_argument("-s", "--schedulers", default=",".join(RULES), help="the first is the reference")
+    parser.add_argument(
+        "--more", action="append", default=[], metavar="FOLDER", help="of training runs, one per seed"
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--problems", type=int, help="the first so many; default: all")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
     parser.add_argument("--no-check", action="store_true", help="leave the validator out")
+    parser.add_argument("--check", type=int, metavar="N", help="validate the runs of the first N seeds alone")
     parser.add_argument("--search", type=int, metavar="N", help="try N maps for all combinations together")
     options = parser.parse_args(arguments)
     chosen = scenario(options.scenario, **parse_assignments(options.changes))
@@ -89,22 +104,39 @@ def main(arguments: list[str]) -> int:
     print(
         f"{'':<22} {'macro':>7} {'+-':>7} {'worst':>7} {'< 1 %':>6} {'macro':>7} {'worst':>7}  {'calibrated':<13} invalid  s"
     )
+    check = 0 if options.no_check else options.seeds if options.check is None else options.check
+    groups = [options.schedulers.split(","), *(_runs_in(Path(folder)) for folder in options.more)]
     first: Found | None = None
-    for name in options.schedulers.split(","):
-        found = _played(name, problems, options.seeds, check=not options.no_check)
-        first = first or found
-        _print(name, found, first)
+    for number, names in enumerate(groups):
+        group = []
+        for name in names:
+            group.append(_played(name, problems, options.seeds, check))
+            first = first or group[0]
+            _print(name, group[-1], first)
+        if number and first:
+            _print_mean(options.more[number - 1], group, first)
     return 0
 
 
-def _played(name: str, problems: list[Problem], seeds: int, *, check: bool) -> Found:
-    """All problems with all seeds."""
+def _runs_in(folder: Path) -> list[str]:
+    """The best policy of every run in a folder."""
+    found = sorted(folder.glob("seed-*/best.json"), key=lambda path: int(path.parent.name.split("-")[1]))
+    if not found:
+        raise InputError(
+            f"expected training runs seed-1, seed-2, ... with a best policy, got none in {folder}",
+            field="--more",
+        )
+    return [f"{path.parent}@best" for path in found]
+
+
+def _played(name: str, problems: list[Problem], seeds: int, check: int) -> Found:
+    """All problems with all seeds; the runs of the first ``check`` seeds are validated."""
     dispatcher, started = catalog.task_dispatcher(name), time.perf_counter()
     shares, violations = [], 0
     for k, problem in enumerate(problems):
         worlds = [realise(problem, digest("jobs", 0, f"test/{k}", seed)) for seed in range(seeds)]
         found = dispatcher.run_all([problem] * seeds, worlds, list(range(seeds)))
-        violations += sum(bool(validate(one)) for one in found) if check else 0
+        violations += sum(bool(validate(one)) for one in found[:check])
         shares.append([[*one.series.misses.values()] for one in found])
     return Found(np.array(shares), violations, time.perf_counter() - started)
 
@@ -118,6 +150,21 @@ def _print(name: str, found: Found, first: Found) -> None:
     print(
         f"{name[-22:]:<22} {found.macro:>7.4f} {found.spread:>7.4f} {found.worst:>7.4f} {good:>6}"
         f" {against[0]:>+6.1f}% {against[1]:>+6.1f}%  {known:<13} {found.violations:>7} {found.seconds:>4.0f}",
+        flush=True,
+    )
+
+
+def _print_mean(name: str, runs: list[Found], first: Found) -> None:
+    """The mean over training runs, and how far it is from the first scheduler on the same noise."""
+    own, base = np.array([found.by_seed for found in runs]), first.by_seed[None]
+    worst = [found.worst for found in runs]
+    text = f"{name}: mean of {len(runs)} training runs: macro {own.mean():.4f}"
+    if own.shape[1] > 1:
+        mean, less = crossed_interval(own, np.zeros_like(base)), crossed_interval(own, base)
+        text += f" [{mean.low:.4f}, {mean.high:.4f}], against the first {less.value:+.4f} [{less.low:+.4f}, {less.high:+.4f}]"
+    print(
+        f"{text} = {100 * (own.mean() / base.mean() - 1):+.1f} %;"
+        f" worst {np.mean(worst):.4f} ({min(worst):.4f} to {max(worst):.4f}), {100 * (np.mean(worst) / first.worst - 1):+.1f} %",
         flush=True,
     )
 

@@ -49,7 +49,7 @@ ALLOCATION = 16
 MODES = 17
 """Configurations of periods that a run switches to: (switch)."""
 DEVICES = 18
-"""Which of the devices with room a random rule takes: (job, task)."""
+"""Which of the devices with room a random rule takes: (number of the start)."""
 BOOKING = 19
 """Which jobs of a stream book a device, and of which class: (job, number)."""
 SEARCHED = 20

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
@@ -156,10 +155,8 @@ class DeadlineDispatcher(DecidingDispatcher):
         tables = [self.classes(problem) for problem in problems]
         wide = [np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables]
         until = np.concatenate([self.until(problem) for problem in problems])
-        pairs = zip(problems, seeds, strict=True)
-        level = np.concatenate([_levels(problem, seed) for problem, seed in pairs])
         allowed = np.ascontiguousarray(np.concatenate(wide))
-        return DeadlineRule(self.place, allowed, until, level)
+        return DeadlineRule(self.place, allowed, until, _draws(seeds))
 
     def until(self, problem: Problem) -> Floats:
         """From when on every task is put last."""
@@ -169,18 +166,15 @@ class DeadlineDispatcher(DecidingDispatcher):
         return due if self.put_last == LATE else due - fastest_left(problem)
 
     def rule(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
-        """Keys, and as a tally the levels of tasks: the decider does the rest."""
+        """Keys, and as a tally what draws devices: the decider does the rest."""
         s.key[:] = np.concatenate([self.order(problem) for problem in problems])
-        pairs = zip(problems, seeds, strict=True)
-        level = np.concatenate([_levels(problem, seed) for problem, seed in pairs])
-        return keyed_rule(VIRTUAL)._replace(tally=level[:, None].copy())  # starts nothing itself
+        draws = _draws(seeds).astype(np.float64)
+        return keyed_rule(VIRTUAL)._replace(tally=draws[:, None])  # starts nothing itself
 
     def grown(self, rule: TaskRule, problem: Problem, s: TaskState, seed: int, first: Place) -> TaskRule:
         """The same with a further problem; writes its keys."""
         last = first.task + problem.num_tasks
         s.key[first.task : last] = self.order(problem)
-        rule = rule._replace(tally=with_room(rule.tally, len(s.key), 0.0))
-        rule.tally[first.task : last, 0] = _levels(problem, seed)
         return rule
 
     def decider(self, problem: Problem, rule: TaskRule) -> DeadlineDecider:
@@ -188,11 +182,9 @@ class DeadlineDispatcher(DecidingDispatcher):
         return DeadlineDecider(self, problem, rule)
 
 
-def _levels(problem: Problem, seed: int) -> Floats:
-    """A number in [0, 1) of every task, by the name of its job: sessions that go on number jobs anew."""
-    task = np.arange(problem.num_tasks) - problem.offsets[problem.job_of]
-    name = np.array([crc32(job.name.encode()) for job in problem.jobs], np.int64)[problem.job_of]
-    return keyed_uniform(seed, DEVICES, name, task)
+def _draws(seeds: Sequence[int]) -> Ints:
+    """A whole number below 2**53 for every seed, which a float holds exactly."""
+    return np.array([int(2.0**53 * float(keyed_uniform(seed, DEVICES))) for seed in seeds], np.int64)
 
 
 class DeadlineDecider:
@@ -201,7 +193,7 @@ class DeadlineDecider:
     def __init__(self, dispatcher: DeadlineDispatcher, problem: Problem, rule: TaskRule) -> None:
         self.title, self._dispatcher = dispatcher.name, dispatcher
         made = dispatcher.kernel_rule([problem], [0])
-        self._rule = made._replace(level=rule.tally[: problem.num_tasks, 0].copy())
+        self._rule = made._replace(draw=rule.tally[:, 0].astype(np.int64))
 
     def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
         """Learn of the tasks of a further problem, numbered from ``first``."""
@@ -210,17 +202,14 @@ class DeadlineDecider:
         room = have if last <= have else max(last, 2 * have)
         allowed = np.ones((room, rule_.allowed.shape[1]), np.bool_)
         allowed[: len(rule_.allowed)] = rule_.allowed
-        grown = DeadlineRule(
-            rule_.place, allowed, with_room(rule_.until, room, np.inf), with_room(rule_.level, room, 0.0)
-        )
+        grown = rule_._replace(allowed=allowed, until=with_room(rule_.until, room, np.inf))
         grown.allowed[first:last] = own.classes(problem)
         grown.until[first:last] = own.until(problem)
-        grown.level[first:last] = rule.tally[first:last, 0]
         self._rule = grown
 
     def close_up(self, tasks: Ints) -> None:
         """Only these tasks are left, numbered anew in their order."""
-        for column in (self._rule.until, self._rule.level, self._rule.allowed):
+        for column in (self._rule.until, self._rule.allowed):
             column[: len(tasks)] = column[tasks]
 
     def decide(self, w: Tasks, f: Facts, s: TaskState) -> None:

@@ -11,13 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.model.graph import Bools, Floats
+from weft.model.draws import DEVICES
+from weft.model.graph import Bools, Floats, Ints
 from weft.sim.jit import lean_inlined, lean_kernel
+from weft.sim.random import keyed_uniform
 from weft.sim.tasks.clock import advance, begin, is_due, next_time, pass_events
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.rules import best_in_pool, expected_room
 from weft.sim.tasks.state import (
     NUM_ASKED,
+    NUM_STARTED,
     Facts,
     Tasks,
     TaskState,
@@ -41,7 +44,7 @@ class DeadlineRule(NamedTuple):
     place: int  # IDLE, EARLIEST or DRAWN
     allowed: Bools  # (num_tasks, num_classes) where the rule lets a task run
     until: Floats  # (num_tasks,) after this time the task is put last; infinite: never
-    level: Floats  # (num_tasks,) in [0, 1): which of the devices with room
+    draw: Ints  # (num_envs,) seeds: with the count of starts they say which of the devices with room
 
 
 @lean_inlined
@@ -97,7 +100,7 @@ def _place_for(rule: DeadlineRule, w: Tasks, f: Facts, s: TaskState, b: int, i: 
 
 @lean_inlined
 def _drawn_device(rule: DeadlineRule, w: Tasks, s: TaskState, b: int, i: int) -> int:
-    """One of the devices with room of an allowed class, by the level of the task; -1: none."""
+    """One of the devices with room of an allowed class, drawn by how many tasks have started; -1: none."""
     count = 0
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
         if (
@@ -107,7 +110,7 @@ def _drawn_device(rule: DeadlineRule, w: Tasks, s: TaskState, b: int, i: int) ->
             and fits(w, s, b, i, p)
         ):
             count += 1
-    wanted = np.int64(rule.level[i] * count)
+    wanted = np.int64(keyed_uniform(rule.draw[b], DEVICES, s.count[b, NUM_STARTED], 0, 0, 0) * count)
     for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
         if (
             s.has_room[p]
