@@ -1,0 +1,39 @@
+"""Tables of training seeds on edge clusters, from a folder of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import weft
+from benchmarks.edge import main
+from weft.training.ship import ship
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("edge")
+    runs = [root / "own" / f"seed-{k}" for k in (1, 2)]
+    for run in runs:
+        run.mkdir(parents=True)
+        ship(f"{Path(weft.__file__).parent}/policies/zoo/edge-single.json", "best", folder=run)
+    names = (*(f"{run}@best" for run in runs), "static-10", "optimus")
+    weft.evaluate("edge-single-3", names, settings={"tasks": 30}, seeds=4, out=root / "rows")
+    return str(root / "rows")
+
+
+def test_runs_are_one_allocator_against_every_other(folder: str, capsys: pytest.CaptureFixture[str]):
+    assert main([folder]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (own,) = [line for line in lines if line.startswith("| `own` |") and line.count("|") == 11]
+    first, second = own.split("|")[-2].split(",")
+    assert float(first) == float(second) == float(own.split("|")[2].split()[0])
+    assert sum(line.startswith(("| `static-10` |", "| `optimus` |")) for line in lines) == 4
+
+
+def test_all_of_an_advantage_is_kept_where_it_was_won(folder: str, capsys: pytest.CaptureFixture[str]):
+    assert main([folder, "--kept", folder]) == 0
+    (own,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `own` |")]
+    here, there, share = (cell.split()[0] for cell in own.split("|")[2:5])
+    assert (here, share) == (there, "100")
