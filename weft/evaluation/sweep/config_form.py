@@ -14,6 +14,8 @@ from weft.scenarios.generators import GENERATORS
 from weft.scenarios.groups import Group, groups_of
 
 T = TypeVar("T")
+_UNITS = {"files": "", "jobshop": "", "tx2": "ms", "odroid": "ms"}
+"""Of times, by generator, where they are not seconds."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ class Asked:
 
     @property
     def unit(self) -> str:
-        """Of times; empty where it is not known. Generated problems are in seconds."""
+        """Of times; empty where it is not known. Generated problems are in seconds, pipelines in milliseconds."""
         if self.kind is ELASTIC:
             return "steps"
         text = str(self.recipe.get("graph") or "")
         if not text.startswith("{"):
-            return "" if self.generator in ("files", "jobshop") else "s"
+            return _UNITS.get(self.generator, "s")
         try:
             unit = json.loads(text).get("time_unit", "s")
         except ValueError:
