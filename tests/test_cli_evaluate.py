@@ -168,7 +168,7 @@ def test_evaluate_prints_no_interval_below_zero():
 
 
 def test_files_that_keep_arriving_have_enough_seeds_for_a_verdict():
-    """One seed would give no verdict (issue 14)."""
+    """One seed would give no verdict."""
     words = ["-c", "examples/cluster.toml", "--set", "load=0.5", "--set", "jobs=3", "-s", "fifo,srw"]
     shown = weft("evaluate", "examples/pipeline.json", *words)
     assert shown.exit_code == 0
@@ -177,7 +177,7 @@ def test_files_that_keep_arriving_have_enough_seeds_for_a_verdict():
 
 
 def test_metric_that_is_not_used_is_named(tmp_path: Path):
-    """A metric of plans does not judge a stream (issue 14)."""
+    """A metric of plans does not judge a stream."""
     recipe = tmp_path / "mine.toml"
     recipe.write_text('extends = "workflows"\nmetric = "energy"\n', "utf-8")
     words = ["--set", "load=0.5", "--set", "jobs=3", "--set", "tasks=8", "-s", "fifo,srw"]

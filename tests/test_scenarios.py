@@ -165,7 +165,7 @@ def test_workflows_are_due_a_multiple_of_their_critical_path():
 
 
 def test_load_counts_slots(tmp_path: Path):
-    """Sixteen slots in one device follow as many jobs as sixteen devices do (issue 14)."""
+    """Sixteen slots in one device follow as many jobs as sixteen devices do."""
     releases = []
     for what in ("slots = 16", "count = 16"):
         file = tmp_path / "cluster.toml"

@@ -49,7 +49,7 @@ def test_all_names_are_compared():
 
 
 class Peeking(RuleDispatcher):
-    """Prices from all jobs of the problem, as weft once had them (issue 12)."""
+    """Prices from all jobs of the problem, as weft once had them."""
 
     def prepare(self, problems: Sequence[Problem], s: TaskState, seeds: Sequence[int]) -> TaskRule:
         rule = self.rule(problems, s, seeds)

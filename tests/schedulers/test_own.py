@@ -83,7 +83,7 @@ class WatchedFifo(Fifo):
 
 
 def test_own_planner_is_called_on_the_given_problem_alone(fork_problem: Problem):
-    """Kernels are warmed with weft's own planners (issue 14)."""
+    """Kernels are warmed with weft's own planners."""
     Watched.seen.clear()
     weft.schedule(fork_problem, Watched())
     assert doctor.warm((Watched(),)) == ("heft",)
@@ -91,7 +91,7 @@ def test_own_planner_is_called_on_the_given_problem_alone(fork_problem: Problem)
 
 
 def test_own_schedulers_are_swept_on_the_given_problems_alone():
-    """No dispatcher is called to warm kernels (issue 14)."""
+    """No dispatcher is called to warm kernels."""
     settings = {"load": 0.8, "jobs": 3, "tasks": 5, "devices": 3}
     weft.evaluate("workflows", ["fifo", WatchedFifo()], settings=settings, seeds=1)
     assert len(WatchedFifo.seen) == 1

@@ -146,7 +146,7 @@ WAITING = [name for name in ("eft", "heft", "srw", "priced") if name in PLAIN]
 
 @pytest.mark.parametrize("name", WAITING)
 def test_all_slots_of_a_device_are_filled_at_once(name: str):
-    """A device counts for as many ready tasks as it has slots (issue 14)."""
+    """A device counts for as many ready tasks as it has slots."""
     wide = Cluster.uniform((DeviceClass("wide", slots=16),), (1,))
     found = run(name, Problem(TaskGraph([1.0] * 16), wide))
     assert found.makespan == 1.0
@@ -154,7 +154,7 @@ def test_all_slots_of_a_device_are_filled_at_once(name: str):
 
 @pytest.mark.parametrize("name", WAITING)
 def test_slots_fill_up_virtually(name: str):
-    """Two fast slots are not waited for by everybody while slow ones are idle (issue 14)."""
+    """Two fast slots are not waited for by everybody while slow ones are idle."""
     classes = (DeviceClass("fast", 4.0, slots=2), DeviceClass("slow", slots=8))
     found = run(name, Problem([Job(TaskGraph([4.0])) for _ in range(20)], Cluster.uniform(classes, (1, 1))))
     assert not validate(found)
@@ -163,7 +163,7 @@ def test_slots_fill_up_virtually(name: str):
 
 @pytest.mark.parametrize("name", WAITING)
 def test_task_that_waits_for_its_data_blocks_no_other_slot(name: str):
-    """What waits for data keeps one slot of two; the other takes what is there (issue 14)."""
+    """What waits for data keeps one slot of two; the other takes what is there."""
     classes = tuple(DeviceClass(name, slots=2) for name in ("left", "right"))
     names, inf = ("left", "right"), float("inf")
     data = TaskGraph([np.nan] * 2, [0], [1], 5.0, classes=names, times=[[1.0, inf], [inf, 1.0]])

@@ -93,7 +93,7 @@ def test_replay_under_noise_is_that_of_a_plain_twin(seed: int):
 
 
 def test_replays_by_all_callers_are_one():
-    """Issue 12: two replays disagreed on devices with slots by up to 11 %."""
+    """Once two replays disagreed on devices with slots by up to 11 %."""
     plan = shared_plan(0)
     noisy = plan.problem.replaced(noise=0.3)
     one_by_one = [replayed(plan, realise(noisy, seed)).makespan for seed in range(6)]

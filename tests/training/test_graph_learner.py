@@ -130,7 +130,7 @@ def test_layers_of_different_widths_are_refused(tmp_path: Path):
 
 
 def test_validation_plays_policies_on_the_streams_of_the_rules():
-    """Issue 12: the streams were others than those of the rules, and keys of training seed 0."""
+    """Once the streams were others than those of the rules, and keys of training seed 0."""
     recipe = read_recipe("conditional-many", {**TINY, "rules": ["heavy-last-1"]})
     judged, setup = ManyJudge(recipe), recipe.problem_setup(0, "validation", jobs=40)
     env = QueueEnv(setup, TRIALS, staggered=False)

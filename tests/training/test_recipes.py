@@ -250,7 +250,7 @@ def test_sight_beyond_its_limits_is_refused(changes: dict[str, object], field: s
 
 
 def test_extended_recipe_leaves_settings_of_another_generator(tmp_path: Path) -> None:
-    """``tasks`` of the workflows is nothing that a stream of files has (issue 14)."""
+    """``tasks`` of the workflows is nothing that a stream of files has."""
     scenario = Path("examples/stream.toml").resolve()
     path = tmp_path / "mine.toml"
     text = f'schema = "weft/training/1"\nextends = "tasks-quick"\nname = "mine"\nscenario = "{scenario}"\n'

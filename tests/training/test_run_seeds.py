@@ -76,7 +76,7 @@ def test_module_says_what_is_wrong(capsys: pytest.CaptureFixture[str]):
 
 
 def test_every_validation_is_said(capsys: pytest.CaptureFixture[str]):
-    """The figures of ``weft curves`` are those that were seen (issue 14)."""
+    """The figures of ``weft curves`` are those that were seen."""
     said = Reporter(read_recipe("tasks-quick"))
     for update in range(1, 9):
         row: Row = (

@@ -27,21 +27,23 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the scenario.")
 ]
 Replicas = Annotated[
-    int, typer.Option("--replicas", metavar="N", min=1, help="Coordinators, of which one leads.")
+    int, typer.Option("--replicas", metavar="N", min=1, max=32, help="Coordinators, of which one leads.")
 ]
 Step = Annotated[
     str | None, typer.Option("--step", metavar="TIME", help="Least length of a world step; default: none.")
 ]
 Kill = Annotated[
     list[int] | None,
-    typer.Option("--kill-coordinator-at", metavar="STEP", help="Kill whoever leads then; may be repeated."),
+    typer.Option(
+        "--kill-coordinator-at", metavar="STEP", min=0, help="Kill whoever leads then; may be repeated."
+    ),
 ]
 Latency = Annotated[
     str | None, typer.Option("--latency", metavar="TIME", help="Between coordinator and clusters, one way.")
 ]
 Bandwidth = Annotated[
     float | None,
-    typer.Option("--bandwidth", metavar="MBPS", help="Of each such link, in Mbps; default: no limit."),
+    typer.Option("--bandwidth", metavar="MBPS", help="Of each such link, in Mbps; 0 and default: no limit."),
 ]
 Patience = Annotated[
     str, typer.Option("--patience", metavar="TIME", help="Go on without a cluster that is away for so long.")

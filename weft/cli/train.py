@@ -46,7 +46,7 @@ Engine = Annotated[
     typer.Option("--engine", metavar="NAME", help="Spread it over roles: local, processes or ray."),
 ]
 Actors = Annotated[
-    int | None, typer.Option("--actors", metavar="N", min=1, help="Roles that act, with --engine.")
+    int | None, typer.Option("--actors", metavar="N", min=1, max=1000, help="Roles that act, with --engine.")
 ]
 Address = Annotated[
     str | None, typer.Option("--address", metavar="ray://HOST:PORT", help="A Ray cluster, with --engine ray.")

@@ -190,6 +190,10 @@ def count_configurations(chosen: Scenario) -> int:
     return 1 if is_one else board_of(chosen).num_configurations
 
 
+LEAST_PERIOD = 1.0
+"""Shorter periods, in ms, would release without end."""
+
+
 def periods_of(chosen: Scenario, index: int) -> dict[str, float]:
     """The period of every pipeline at this index of a split."""
     board, text, number = board_of(chosen), str(chosen.settings["periods"]), chosen.whole("configuration")
@@ -211,8 +215,8 @@ def _written(board: Board, text: str) -> dict[str, float]:
         values = [float(part) for part in parts]
     except ValueError:
         values = []
-    if len(values) != len(names) or not all(0 < value < math.inf for value in values):
-        expected = f"{len(names)} numbers above 0 for {', '.join(names)}, such as 50/150/25/300"
+    if len(values) != len(names) or not all(LEAST_PERIOD <= value < math.inf for value in values):
+        expected = f"{len(names)} numbers of at least {LEAST_PERIOD:g} ms for {', '.join(names)}, such as 50/150/25/300"
         raise InputError(f"expected {expected}, got {text!r}", field="settings.periods")
     return board.periods(0) | dict(zip(names, values, strict=True))
 

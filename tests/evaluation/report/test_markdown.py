@@ -25,7 +25,7 @@ def test_section_of_drawings_alone_is_left_out():
 
 
 def test_what_is_said_of_drawings_is_left_out_with_them():
-    """A heading above nothing is no help (issue 14)."""
+    """A heading above nothing is no help."""
     figure, lead = Figure("<svg/>", "c", "a"), Text(("all on one time axis",))
     assert "## s" not in render(Report("t", (), (Section("s", (lead, figure)),)))
     table = Table(("a",), (("1",),), (0,))

@@ -48,7 +48,7 @@ def test_reason_why_losses_are_not_drawn_is_given_once(monkeypatch: pytest.Monke
 
 
 def test_stream_of_tasks_has_neither_charts_nor_lines_on_drawing_them():
-    """Work that is dispatched task by task is not drawn (issue 14)."""
+    """Work that is dispatched task by task is not drawn."""
     said: list[str] = []
     request = Sweep(sweep("workflows", {"load": 0.8, "jobs": 3, "tasks": 5}), ("fifo", "srw"), 2)
     found = evaluate(request)

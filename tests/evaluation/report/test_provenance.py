@@ -108,7 +108,7 @@ def test_train_command_of_a_recipe_of_ones_own_names_a_file(tmp_path: Path):
 
 
 def test_train_command_names_the_file_of_the_recipe(tmp_path: Path):
-    """``weft train policy`` is no command that works (issue 14)."""
+    """``weft train policy`` is no command that works."""
     recipe = tmp_path / "own.toml"
     recipe.write_text('schema = "weft/training/1"\nextends = "conditional-quick"\nname = "policy"\n')
     write_run(tmp_path / "run", [{"samples": 1}], "policy")

@@ -51,7 +51,7 @@ def test_headline_says_what_cannot_be_told_apart():
 
 
 def test_headline_says_what_is_equal():
-    """Nothing is told apart, or not, between equal rows (issue 14)."""
+    """Nothing is told apart, or not, between equal rows."""
     lines = headline(example_frame(lambda name, p, seed: 100.0 + seed), "ppo")
     assert "are equal over 8 paired seeds" in lines[0]
 
@@ -82,7 +82,7 @@ def test_subject_is_the_first_policy_else_the_winner():
 
 @pytest.mark.parametrize("run", ["runs/mine@best", "runs/mine@last", "mine.safetensors", "FOLDER"])
 def test_subject_may_be_a_run(run: str, tmp_path: Path):
-    """A run of tasks or plans counts as a policy too (issue 14)."""
+    """A run of tasks or plans counts as a policy too."""
     name = run.replace("FOLDER", str(tmp_path))
     frame = replace(example_frame(clear), learned=())
     assert subject(replace(frame, schedulers=("fifo", name))) == name
