@@ -138,7 +138,7 @@ BAD: dict[str, tuple[Files, str, str]] = {
     "baseline": ({}, f"{STREAM} -s fifo,mru --baseline heft", "--baseline: expected one of fifo, mru, got 'heft'"),
     "times in a trace": ({"t.txt": "1\nsoon\n"}, f"{STREAM} --set arrivals=trace --set trace=t.txt", "t.txt:2: settings.trace: expected a finite time >= 0, got 'soon'"),
     "training recipe": ({}, "train conditionel", "no training recipe 'conditionel'; did you mean 'conditional'?"),
-    "algorithm": ({"r.toml": 'algorithm = "ppo2"'}, "train r.toml", "r.toml: algorithm: expected one of ppo, graph-ppo, candidate-ppo, rule-es, pick-reinforce, candidate-dqn, oneshot, got 'ppo2'"),
+    "algorithm": ({"r.toml": 'algorithm = "ppo2"'}, "train r.toml", "r.toml: algorithm: expected one of ppo, graph-ppo, candidate-ppo, rule-es, pick-reinforce, candidate-dqn, mappo, oneshot, got 'ppo2'"),
     "training seeds": ({}, "train conditional --seeds a,b", "--seeds: expected whole numbers as in 1,2,3 or 1:4"),
     # folders
     "sweep in a file": ({"o": "x"}, f"{STREAM} --out o", "o: expected a folder for the sweep: File exists"),

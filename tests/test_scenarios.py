@@ -46,7 +46,10 @@ ccr = [0.5, 2]
 
 
 def same_problem(a: Problem, b: Problem) -> bool:
-    return np.array_equal(a.run_times, b.run_times) and np.array_equal(a.graph.targets, b.graph.targets)
+    graphs = [(one.graph, other.graph) for one, other in zip(a.jobs, b.jobs, strict=True)]
+    return np.array_equal(a.run_times, b.run_times) and all(
+        np.array_equal(one.targets, other.targets) for one, other in graphs
+    )
 
 
 # -- splits -------------------------------------------------------------------------------------------

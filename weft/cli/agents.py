@@ -72,7 +72,7 @@ def agents(
     out: Out = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Run edge clusters live: a process for each, and a coordinator that may die."""
+    """Run edge clusters live; their coordinator may die."""
     from weft.evaluation.sweep.elastic_runs import world_of
     from weft.execute.agents.link import Conditions
     from weft.execute.agents.running import run_agents

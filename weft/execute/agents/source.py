@@ -18,16 +18,12 @@ def draw_tasks(problem: ElasticProblem, seed: int) -> list[Task]:
     tasks: list[Task] = []
     step = 0
     while len(tasks) < problem.num_tasks:
-        count = _poisson(problem.arrival_rate, _draw(seed, ARRIVING, step))
+        count = _poisson(problem.arrival_rate, float(keyed_uniform(seed, ARRIVING, step, 0, 0, 0)))
         for _ in range(min(count, problem.num_tasks - len(tasks))):
             number = len(tasks)
             tasks.append(Task(number, _type(problem, seed, number), step, _links(problem, seed, number)))
         step += 1
     return tasks
-
-
-def _draw(*key: int) -> float:
-    return float(keyed_uniform(*key, *[0] * (6 - len(key))))
 
 
 def _poisson(mean: float, draw: float) -> int:
@@ -42,19 +38,21 @@ def _poisson(mean: float, draw: float) -> int:
 
 def _type(problem: ElasticProblem, seed: int, number: int) -> int:
     weights = problem.weights or (1.0,) * len(problem.types)
-    draw = _draw(seed, TASK_TYPE, number)
+    draw = float(keyed_uniform(seed, TASK_TYPE, number, 0, 0, 0))
     upto = list(accumulate(one / sum(weights) for one in weights))
     return next((t for t, share in enumerate(upto[:-1]) if draw < share), len(upto) - 1)
 
 
 def _links(problem: ElasticProblem, seed: int, number: int) -> int:
     clusters = range(problem.num_clusters)
-    draws = [_draw(seed, LINK, number, n) for n in clusters]
+    draws = [float(keyed_uniform(seed, LINK, number, n, 0, 0)) for n in clusters]
     if problem.links == "bandwidth":
         wide = [n for n in clusters if problem.bandwidth * draws[n] >= problem.threshold]
         chosen = wide or [max(clusters, key=lambda n: draws[n])]
     else:
-        drawn = int(_draw(seed, LINK, number, problem.num_clusters) * problem.num_clusters)
+        drawn = int(
+            float(keyed_uniform(seed, LINK, number, problem.num_clusters, 0, 0)) * problem.num_clusters
+        )
         chosen = sorted(clusters, key=lambda n: draws[n])[: min(drawn, problem.num_clusters - 1) + 1]
     return sum(1 << n for n in chosen)
 
