@@ -26,9 +26,8 @@ def test_session_keeps_the_contract(scheduler: Any):
 
 
 def test_session_of_a_rule_with_a_forecast_keeps_the_contract(tmp_path: Path):
-    """Every weight counts, those with the expected load too; "overrun" needs the noise of a problem (docs/session.md)."""
+    """Every weight counts, those with the expected load too."""
     weights = np.array([*PRICED[:24], *[0.7] * (NUM_WEIGHTS - 24)], np.float32)
-    weights[WEIGHTS.index("overrun")] = 0.0
     card = Card(
         "expecting", "rule-es", WeightsArchitecture(NUM_WEIGHTS), feature_version=VERSION, features=WEIGHTS
     )

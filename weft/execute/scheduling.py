@@ -160,6 +160,7 @@ def _opener(dispatcher: Any, wanted: Wanted, problem: Problem) -> MakeSession:
             max_attempts=wanted.max_attempts,
             on_failure="descendants",
             time_unit=problem.time_unit,
+            noise=problem.noise,
         )
 
     return make

@@ -1,8 +1,7 @@
 """One object, events in, decisions out: the same for simulators, executors and services.
 
-A session knows the problem and what is reported, never what will happen: the world outside runs the
-tasks and says how they end. Every event is checked before anything changes, so that after an error
-the session is as it was. What a decision is, is the business of the view below.
+A session knows the problem and what is reported, never what will happen: the world outside runs the tasks and says how
+they end. Events are checked before anything changes. What a decision is, is the business of the view below.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from weft.sim.queues.layout import Rules
 
 SCHEMA = "weft/session/3"
 MAX_ATTEMPTS, MAX_LOSSES = 3, 5
-_SETTINGS = ("seed", "max_attempts", "max_losses", "on_failure", "keeps_record", "time_unit")
+_SETTINGS = ("seed", "max_attempts", "max_losses", "on_failure", "keeps_record", "time_unit", "noise")
 
 
 class Session:
@@ -59,8 +58,8 @@ class Session:
         What fails with such a task: its ``"job"``, or its ``"descendants"`` while the rest of the job goes on.
     keeps_record
         Keep what has run where and when, for ``record()``.
-    time_unit
-        Of all times, where a cluster is given; a problem brings its own.
+    time_unit, noise
+        Of all times, and of run times (as ``Problem.noise``), where a cluster is given; a problem brings its own.
     """
 
     def __init__(
@@ -75,6 +74,7 @@ class Session:
         on_failure: str = JOB,
         keeps_record: bool = False,
         time_unit: str = "s",
+        noise: float = 0.0,
     ) -> None:
         refuse_arguments(problem, scheduler, seed)
         refuse_limits(max_attempts=max_attempts, max_losses=max_losses)
@@ -82,7 +82,7 @@ class Session:
             raise InputError(
                 f"expected {JOB!r} or {DESCENDANTS!r}, got {on_failure!r:.60}", field="on_failure"
             )
-        self.problem, case = parts_of(problem, time_unit)
+        self.problem, case = parts_of(problem, time_unit, noise)
         has_jobs = not isinstance(problem, Cluster)
         chooser: Scheduler = (
             catalog.scheduler_for(scheduler, self.problem) if has_jobs else catalog.task_dispatcher(scheduler)
@@ -91,12 +91,12 @@ class Session:
             rules = rules or rules_of(case, chooser.sight if isinstance(chooser, Learned) else None)
         self.scheduler = scheduler if isinstance(scheduler, str) else chooser.name
         self.seed, self.max_attempts, self.max_losses = seed, max_attempts, max_losses
+        self.noise = self.problem.noise
         self.on_failure, self.keeps_record, self.time_unit = on_failure, keeps_record, self.problem.time_unit
         self._view = view_of(self.problem, rules or Rules(), chooser, seed, has_jobs=has_jobs)
         self._look = Lookup(self.problem, self._view)
         self._jobs, self._ledger = self._look.jobs, self._look.ledger
-        self._is_closed = False
-        self._record = Record() if keeps_record else None
+        self._is_closed, self._record = False, Record() if keeps_record else None
         self._ends = Endings(self._look, self._record, on_failure)
 
     @property

@@ -143,11 +143,11 @@ def _shown(value: object) -> str:
 
 
 def parts_of(
-    given: Problem | StreamProblem | Cluster, time_unit: str
+    given: Problem | StreamProblem | Cluster, time_unit: str, noise: float
 ) -> tuple[Problem, StreamProblem | None]:
     """The problem, and the stream it comes from; a cluster alone gets one without tasks."""
     if isinstance(given, StreamProblem):
         return given.problem, given
     if isinstance(given, Cluster):
-        return Problem(Job(TaskGraph([], time_unit=time_unit), "none"), given), None
+        return Problem(Job(TaskGraph([], time_unit=time_unit), "none"), given, noise=noise), None
     return given, None
