@@ -11,7 +11,8 @@ import argparse
 import json
 import multiprocessing
 import time
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,7 +69,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--held-out", type=float, default=0.3)
     parser.add_argument("--episodes", type=int, default=8, help="S")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--out", type=Path, help="keep the curves as JSON lines")
+    parser.add_argument(
+        "--out", type=Path, help="keep the curves as JSON lines; those that are there are not trained again"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -81,17 +84,34 @@ def run(options: argparse.Namespace) -> int:
         for how in options.explorations
         for is_split in splits
     ]
-    todo = [(options, arm, seed) for arm in arms for seed in options.seeds]
-    if options.jobs == 1:
-        curves = [_trained(*one) for one in todo]
-    else:
-        with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-            curves = list(pool.map(_trained, *zip(*todo, strict=True)))
-    if options.out is not None:
-        lines = [json.dumps({**vars(one), "arm": str(one.arm)}) for one in curves]
-        options.out.write_text("\n".join(lines) + "\n")
+    kept = {(str(one.arm), one.seed): one for one in _kept(options.out, arms)}
+    todo = [(options, arm, seed) for arm in arms for seed in options.seeds if (str(arm), seed) not in kept]
+    for curve in _all_trained(todo, options.jobs):
+        kept[str(curve.arm), curve.seed] = curve
+        if options.out is not None:
+            with options.out.open("a") as file:
+                file.write(json.dumps({**vars(curve), "arm": str(curve.arm)}) + "\n")
+    curves = [kept[str(arm), seed] for arm in arms for seed in options.seeds]
     _show(arms, curves, options)
     return 0
+
+
+def _all_trained(todo: list[tuple[argparse.Namespace, Arm, int]], jobs: int) -> Iterator[Curve]:
+    """Curves as they end, so that what is kept of a run that was interrupted is not trained again."""
+    if jobs == 1:
+        yield from (_trained(*one) for one in todo)
+        return
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        yield from (one.result() for one in as_completed([pool.submit(_trained, *one) for one in todo]))
+
+
+def _kept(path: Path | None, arms: list[Arm]) -> list[Curve]:
+    """Curves of these arms that a file has."""
+    if path is None or not path.exists():
+        return []
+    named = {str(arm): arm for arm in arms}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [Curve(**{**row, "arm": named[row["arm"]]}) for row in rows if row["arm"] in named]
 
 
 def _trained(options: argparse.Namespace, arm: Arm, seed: int) -> Curve:

@@ -12,6 +12,8 @@ LINEAR, LADDER = EXPLORATIONS = ("linear", "ladder")
 """How the probability of an explored choice is set: it falls with time, or every environment has its own."""
 AUTO, GREATEST, ERROR = FIRST_PRIORITIES = ("auto", "greatest", "error")
 """By what a decision is drawn that was never learned from."""
+NET, TARGET = POLICIES = ("net", "target")
+"""Whose weights are judged and kept."""
 _SHARE = number(0, 1)
 
 
@@ -57,6 +59,9 @@ class DQNConfig:
     """Gradient steps from one update of the target net to the next."""
     target_rate: float = checked(1.0, Rule("a number > 0 and <= 1", lambda x: POSITIVE.fits(x) and x <= 1))
     """How far the target net then moves towards the net; 1 copies it."""
+    policy: str = checked(NET, one_of(*POLICIES))
+    """Whose weights are judged and kept: those of the ``net``, or of the ``target`` net, which with a small
+    ``target_rate`` is a running mean of it and changes less from one judgement to the next."""
     alpha: float = checked(0.6, _SHARE)
     """Decisions are drawn in proportion to their error to this power; 0 draws all equally often."""
     beta: float = checked(0.4, _SHARE)

@@ -21,7 +21,7 @@ from weft.policies.checkpoint import Card, Weights
 from weft.policies.tensors import Array
 from weft.scenarios.splits import check_training_seed
 from weft.training.dqn.acting import Acting
-from weft.training.dqn.config import ERROR, DQNConfig
+from weft.training.dqn.config import ERROR, TARGET, DQNConfig
 from weft.training.dqn.learning import Learning, new_net, replay_shape
 from weft.training.draws import Draws
 from weft.training.environment import CandidateEnv, Floats, Floats32
@@ -150,7 +150,8 @@ class QLearner:
         about = {"seed": self.seed, "samples": self.samples, "config": asdict(self.config)}
         seen = tuple((float(low), float(high)) for low, high in ranges.T) if self.update else ()
         card = replace(self._card, ranges=seen, training={**self._card.training, **about})
-        return self.net.weights(), card
+        kept = self.target if self.config.policy == TARGET else self.net
+        return kept.weights(), card
 
     def _own_state(self) -> dict[str, Array]:
         return {
