@@ -70,6 +70,30 @@ def test_every_law_and_board_runs():
         assert validate(play("rm-pinned", problem)) == ()
 
 
+@pytest.mark.parametrize(("fused", "num_stages"), [(1, 12), (2, 6), (5, 3), (12, 1)])
+def test_fused_kernels_are_one_shorter_stage(fused: int, num_stages: int):
+    apart, found = (
+        scenario("odroid4", speed=1.0, configuration=40, horizon=300.0, fused=one).problem("test", 0)
+        for one in (1, fused)
+    )
+    yolo = found.jobs[0].graph
+    assert yolo.num_tasks == num_stages
+    steps = 12 - num_stages  # each saves the same; all together what was measured
+    np.testing.assert_allclose(
+        yolo.times.sum(axis=0), np.array([20.0, 8.4]) - steps / 11 * np.array([5.9, 0.3])
+    )
+    assert (found.run_times > 0).all() and len(found.jobs) == len(apart.jobs)
+    for name in ("rm-pinned", "edf-eft", "llf-fastest-idle"):
+        assert validate(play(name, found)) == (), name
+
+
+def test_kernels_apart_are_what_they_were_before_fusing():
+    graph = scenario("odroid4", configuration=40, horizon=300.0).problem("test", 0).jobs[0].graph
+    share = np.where(np.arange(12) % 2 == 0, 3.0, 1.0) / 24.0 * 2.0
+    assert np.array_equal(graph.times, np.stack([20.0 * share, 8.4 * share], axis=1))
+    assert graph.kinds == ("yolo1-kernel",) and graph.names[3] == "kernel3"
+
+
 def twin(
     problem: Problem, world: Realisation, keys: np.ndarray, allowed: np.ndarray
 ) -> dict[int, tuple[int, float]]:

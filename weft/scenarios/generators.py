@@ -143,7 +143,7 @@ GENERATORS: dict[str, Generator] = {
         count=pipelines.count_configurations,
     ),
     "odroid": Generator(
-        (*_PIPELINES, "speed"),
+        (*_PIPELINES, "speed", "fused"),
         pipelines.pipeline_problem,
         brings_machines=True,
         kind=TASKS,

@@ -2,7 +2,8 @@
 
 ``adas-tx2`` follows the WATERS 2019 challenge on a Jetson TX2 (4 A57 cores, 2 Denver cores, a GPU); run times of
 detection on CPUs, shares of stages and sizes of transfers are assumed. ``odroid4`` has two kinds of small nets on the CPU
-and the GPU of an Odroid XU4; the sums of their kernels were measured, how they divide is assumed. Times are in ms.
+and the GPU of an Odroid XU4; the sums of their kernels were measured, apart and all
+fused, how they divide is assumed. Times are in ms.
 
 Every combination of the periods of its pipelines is a configuration, numbered with the last pipeline changing fastest.
 """
@@ -152,22 +153,33 @@ def tx2(groups: int, cameras: int, *, control: bool, fusion: float) -> Board:
 
 # -- Odroid XU4 --------------------------------------------------------------------------------------
 
-_NETS = {"yolo": (12, 20.0, 8.4, (60.0, 90.0, 120.0)), "lenet": (9, 38.4, 17.1, (100.0, 150.0, 250.0))}
-"""Kernels, their run times together on CPU and GPU, and periods."""
+_NETS = {"yolo": (12, (20.0, 8.4), (14.1, 8.1), (60.0, 90.0, 120.0)), "lenet": (9, (38.4, 17.1), (25.9, 16.1), (100.0, 150.0, 250.0))}  # fmt: skip
+"""Kernels, their run times together on CPU and GPU, the same with all of them fused, and periods."""
 _CONVOLUTION = 3.0
 """A convolution, which every other kernel is, takes so many times as long as what follows it."""
 
 
 @cache
-def odroid(speed: float) -> Board:
-    """Two nets of either kind; run times are multiplied by ``speed``."""
+def odroid(speed: float, fused: int = 1) -> Board:
+    """Two nets of either kind; run times are multiplied by ``speed``, and ``fused`` kernels in a row make a stage."""
     found = []
-    for name, (num, cpu, gpu, periods) in _NETS.items():
+    for name, (num, apart, together, periods) in _NETS.items():
         weight = np.where(np.arange(num) % 2 == 0, _CONVOLUTION, 1.0)
         share = (weight / weight.sum() * speed).tolist()
-        stages = tuple((f"kernel{k}", (cpu * part, gpu * part), BOXES) for k, part in enumerate(share))
+        saved = [speed * (sum_ - one) / (num - 1) for sum_, one in zip(apart, together, strict=True)]
+        stages = tuple(_fused(share[k : k + fused], k, apart, saved) for k in range(0, num, fused))
         found += [Pipeline(f"{name}{k}", stages, periods) for k in (1, 2)]
     return Board((("cpu", 1), ("gpu", 1)), tuple(found))
+
+
+def _fused(
+    parts: Sequence[float], first: int, apart: Times, saved: Sequence[float]
+) -> tuple[str, Times, float]:
+    """A stage of kernels in a row: from each to the next it saves the same, as one launch and one pass over memory."""
+    if len(parts) == 1:
+        return f"kernel{first}", tuple(one * parts[0] for one in apart), BOXES
+    times = (one * sum(parts) - less * (len(parts) - 1) for one, less in zip(apart, saved, strict=True))
+    return f"fused{first}", tuple(times), BOXES
 
 
 # -- problems ----------------------------------------------------------------------------------------
@@ -177,7 +189,7 @@ def board_of(chosen: Scenario) -> Board:
     """The board of a scenario under its settings."""
     settings = chosen.settings
     if "speed" in settings:
-        return odroid(chosen.number("speed"))
+        return odroid(chosen.number("speed"), chosen.whole("fused") if "fused" in settings else 1)
     has_control = bool(chosen.whole("control"))
     return tx2(
         chosen.whole("groups"), chosen.whole("cameras"), control=has_control, fusion=chosen.number("fusion")

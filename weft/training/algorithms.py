@@ -194,7 +194,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.oneshot.recipe:SampleRecipe",
         "weft.training.oneshot.run:sample_learner",
         ("source",),
-        ("config",),
+        ("config", "distributed"),
         PLANNER,
     ),
 }

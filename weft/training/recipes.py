@@ -23,7 +23,7 @@ from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.observation import Sight
 from weft.tables import FLAG, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
-from weft.training.algorithms import Algorithm, TrainingRecipe, algorithm, resolved
+from weft.training.algorithms import ALGORITHMS, Algorithm, TrainingRecipe, algorithm, resolved
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.validation import LAWS, Judge, Validation, Vary
 
@@ -304,9 +304,16 @@ def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algor
             found[key] = value
         elif table in tables and inner:
             tables[table][inner] = value
+        elif table == "distributed":
+            raise InputError(_cannot_spread(found["algorithm"]), field=key)
         elif key == tables.get("vary", {}).get("setting") and value in LAWS:
             tables["vary"]["law"] = value
             tables["settings"].pop(key, None)
         else:
             tables[places.get(key, "settings" if "settings" in tables else "config")][key] = value
     return found
+
+
+def _cannot_spread(name: str) -> str:
+    spread = ", ".join(one for one, row in ALGORITHMS.items() if "distributed" in row.tables)
+    return f"training by {name} cannot be spread over actors, only {spread} can"

@@ -51,6 +51,16 @@ class Pull(NamedTuple):
     """Least makespan over the bound."""
 
 
+class Scored(NamedTuple):
+    """What the net makes of one problem."""
+
+    group: int
+    place: int
+    """In its group."""
+    score: Floats  # (most_tasks, 2 * num_lists)
+    bias: Floats  # (most_tasks, most_classes)
+
+
 # Draw
 
 
@@ -129,6 +139,12 @@ def pull_all(instance: Instance, lists: Sequence[Scores], config: SampleConfig, 
         float(np.mean([one.mean for one in pulls])),
         best,
     )
+
+
+def pull_scored(instance: Instance, scored: Scored, config: SampleConfig, seed: int, update: int) -> Pull:
+    """Draw and weigh by what the net makes of a problem of an update."""
+    lists = scores_of(instance, scored.score, scored.bias, config.spread)
+    return pull_all(instance, lists, config, (seed, update, scored.group, scored.place))
 
 
 def pull(instance: Instance, drawn: Drawn, config: SampleConfig) -> Pull:
@@ -253,23 +269,23 @@ class SampleLearner:
         return batch_of([instance.view for instance in group], self.config.shape, self._device)
 
     def pulls(self, groups: list[Group], outputs: list[tuple[Tensor, Tensor]]) -> list[list[Pull]]:
-        """Draw and weigh on all threads; the random numbers depend on update and problem alone."""
-        config = self.config
-
-        def work(at: tuple[int, int, Floats, Floats]) -> Pull:
-            g, b, score, bias = at
-            instance = groups[g][b]
-            lists = scores_of(instance, score, bias, config.spread)
-            return pull_all(instance, lists, config, (self.seed, self.update, g, b))
-
-        jobs = []
+        """Draw and weigh; the random numbers depend on update and problem alone."""
+        asked = []
         for g, output in enumerate(outputs):
             score, bias = (tensor.detach().cpu().numpy() for tensor in output)
             if not np.isfinite(score).all():
                 raise WeftError("the net's scores are no longer finite: lower learning_rate")
-            jobs += [(g, b, score[b], bias[b]) for b in range(len(groups[g]))]
-        done = iter(list(self._threads.map(work, jobs)))
+            asked += [Scored(g, b, score[b], bias[b]) for b in range(len(groups[g]))]
+        done = iter(self._pulls_of([groups[one.group][one.place] for one in asked], asked))
         return [[next(done) for _ in group] for group in groups]
+
+    def _pulls_of(self, instances: list[Instance], asked: list[Scored]) -> list[Pull]:
+        """Of every problem of an update, on all threads."""
+
+        def work(instance: Instance, scored: Scored) -> Pull:
+            return pull_scored(instance, scored, self.config, self.seed, self.update)
+
+        return list(self._threads.map(work, instances, asked))
 
     def loss(
         self, groups: list[Group], outputs: list[tuple[Tensor, Tensor]], pulls: list[list[Pull]]

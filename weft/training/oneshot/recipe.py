@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from weft.io.runs import VALIDATED
 from weft.policies.checkpoint import read_card
 from weft.scenarios.splits import check_training_seed
 from weft.tables import read_table
+from weft.training.distributed.config import APEX, Distributed, spread_in_words
 from weft.training.oneshot.config import SampleConfig
 from weft.training.oneshot.problems import Source
 from weft.training.run.folder import BEST, Outcome
@@ -27,6 +28,18 @@ class SampleRecipe:
     sources: tuple[Source, ...]
     config: SampleConfig
     algorithm: str = "oneshot"
+    distributed: Distributed = field(default_factory=Distributed)
+    """Where actors draw schedules; by default this process does."""
+
+    def __post_init__(self) -> None:
+        spread, most = self.distributed, self.config.groups * self.config.graphs
+        if spread.engine and spread.mode != APEX:
+            raise InputError(f"expected {APEX!r}: planners have one learner", field="distributed.mode")
+        if spread.engine and spread.actors > most:
+            raise InputError(
+                f"expected at most groups x graphs = {most}, the problems of an update, got {spread.actors}",
+                field="distributed.actors",
+            )
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> SampleRecipe:
@@ -38,6 +51,7 @@ class SampleRecipe:
             tuple(Source.read(table) for table in sources),
             read_table(SampleConfig, document["config"], "config"),
             document["algorithm"],
+            read_table(Distributed, document.get("distributed", {}), "distributed"),
         )
 
     @property
@@ -52,10 +66,11 @@ class SampleRecipe:
             "name": self.name,
             "source": [asdict(source) for source in self.sources],
             "config": asdict(self.config),
+            **({"distributed": self.distributed.to_dict()} if self.distributed.engine else {}),
         }
 
     def progress_in_words(self, row: Mapping[str, object]) -> str:
-        return f"drawn {row.get('drawn_percent'):.1f} % above the bound"
+        return f"drawn {row.get('drawn_percent'):.1f} % above the bound{spread_in_words(row)}"
 
     def validation_in_words(self, row: Mapping[str, object]) -> str:
         found = {said: row.get(name) for name, said in VALIDATED.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from weft.policies.checkpoint import Card
 from weft.policies.oneshot.features import FEATURES, VERSION
@@ -26,7 +27,25 @@ def sample_learner(
         features=FEATURES,
         training={"recipe": recipe.to_dict()},
     )
-    learner = SampleLearner(
+    learner = _learner(recipe, asked, card, on_notice)
+    try:
+        yield learner
+    finally:
+        learner.close()
+
+
+def _learner(
+    recipe: SampleRecipe, asked: Asked, card: Card, on_notice: Callable[[str], None]
+) -> SampleLearner:
+    """Draws on the threads of this process, or on actors where the recipe says."""
+    make: Callable[..., SampleLearner] = partial(SampleLearner, threads=asked.threads)
+    if recipe.distributed.engine:
+        from weft.training.distributed.drawing import SpreadSamples
+        from weft.training.distributed.run import transport_of
+
+        transport = transport_of(recipe.distributed, asked.address)
+        make = partial(SpreadSamples, transport, recipe.distributed, on_notice)
+    return make(
         recipe.sources,
         recipe.config,
         seed=asked.seed,
@@ -34,9 +53,4 @@ def sample_learner(
         start=starting_weights(asked.start, card),
         card=card,
         workers=asked.workers if asked.workers > 1 else 0,
-        threads=asked.threads,
     )
-    try:
-        yield learner
-    finally:
-        learner.close()
