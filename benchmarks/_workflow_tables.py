@@ -1,4 +1,4 @@
-"""Tables of docs/results/workflows.md that compare paired rows: streams, best of four, noise, distance to the optimum.
+"""Tables of docs/results/workflows.md that compare paired rows: streams, best of four, distance to the optimum, large workflows.
 
 Percentages are means of log ratios of rows with the same seed, with their 95 % interval.
 """
@@ -9,7 +9,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,22 @@ class Rows:
     ) -> None:
         out = Path(options.out, part) if options.out else None
         found = weft.evaluate(
-            "workflows", names, settings=settings, seeds=options.seeds, out=out, workers=options.workers
+            "workflows",
+            names,
+            settings=settings,
+            seeds=options.seeds,
+            out=out,
+            workers=options.workers,
+            check="all",
         )
         self._rows: list[dict[str, Any]] = found.to_dict()["rows"]
+        self._swept = {
+            key for key, values in settings.items() if isinstance(values, list) and len(values) > 1
+        }
 
     def of(self, metric: str, name: str, **cell: float) -> Floats:
         """A metric by seed in the cell of these settings (num_seeds,); of a folder of runs (num_runs, num_seeds)."""
-        text = [f"{key}={value:g}" for key, value in cell.items()]
+        text = [f"{key}={value:g}" for key, value in cell.items() if key in self._swept]
         found: dict[str, list[tuple[int, float]]] = {}
         for row in self._rows:
             is_asked = row["scheduler"] == name or row["scheduler"].startswith(f"{name}/")
@@ -86,30 +95,38 @@ def table(corner: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequenc
 
 
 def streams(options: argparse.Namespace) -> None:
-    """Mean and 99th percentile of job times in streams of 100, against ``priced``."""
+    """Mean and 99th percentile of job times in streams of 100, against ``priced``, per CCR and load."""
     names = [*options.more, "es", "priced", "srw"]
     for title, part, more in (
         ("all shapes", "streams", {}),
         ("shapes never trained on", "streams-unseen", {"family": UNSEEN}),
     ):
-        rows = Rows(options, part, names, load=list(LOADS), noise=0.2, **more)
-        print(f"streams of 100 workflows, {title}, {options.seeds} per load: against priced in %")
-        found = []
-        for metric, words in (("mean_jct", "mean"), ("p99_jct", "99th percentile")):
-            for name in names:
-                if name != "priced":
-                    cells = [
-                        percent(rows.of(metric, name, load=x), rows.of(metric, "priced", load=x))
-                        for x in LOADS
-                    ]
-                    found.append((f"`{name}`, {words}", cells))
-        for name in ("es", "priced"):
-            over = [
-                f"{(rows.of('mean_jct', name, load=x) / rows.of('lower_bound', name, load=x)).mean():.2f}"
-                for x in LOADS
-            ]
-            found.append((f"`{name}`, mean over the bound, ratio", over))
-        table("", [f"load {x:g}" for x in LOADS], found)
+        rows = Rows(options, part, names, load=list(LOADS), noise=0.2, ccr=list(options.ccr), **more)
+        for ccr in options.ccr:
+            print(
+                f"streams of 100 workflows, {title}, CCR {ccr:g}, {options.seeds} per load: against priced in %"
+            )
+            table("", [f"load {x:g}" for x in LOADS], _of_streams(rows, names, ccr))
+
+
+def _of_streams(rows: Rows, names: Sequence[str], ccr: float) -> list[tuple[str, list[str]]]:
+    """Lines of streams of one CCR, a cell per load."""
+
+    def of(metric: str, name: str) -> list[Floats]:
+        return [rows.of(metric, name, ccr=ccr, load=load) for load in LOADS]
+
+    found = []
+    for metric, words in (("mean_jct", "mean"), ("p99_jct", "99th percentile")):
+        base = of(metric, "priced")
+        for name in names:
+            if name != "priced":
+                cells = [percent(own, other) for own, other in zip(of(metric, name), base, strict=True)]
+                found.append((f"`{name}`, {words}", cells))
+    for name in ("es", "priced"):
+        pairs = zip(of("mean_jct", name), of("lower_bound", name), strict=True)
+        over = [f"{(times / bound).mean():.2f}" for times, bound in pairs]
+        found.append((f"`{name}`, mean over the bound, ratio", over))
+    return found
 
 
 def many(options: argparse.Namespace) -> None:
@@ -135,31 +152,18 @@ def many(options: argparse.Namespace) -> None:
     table("", [f"CCR {ccr}, {count} devices" for ccr, count in cells], found)
 
 
-def noise(options: argparse.Namespace) -> None:
-    """Noisy single workflows, against HEFT's plan kept and against its ranks dispatched."""
-    names, ccrs = [*options.more, "es", "plan:oneshot", "plan:heft", "heft-job", "heft"], (0.1, 1, 5)
-    rows = Rows(options, "noise", names, **ONE, noise=0.6, ccr=list(ccrs))
-    print(f"noise 0.6, {options.seeds} workflows per CCR: makespan in %")
-    found = []
-    for name in names[:-2]:
-        for base, words in (("heft-job", "the kept plan"), ("heft", "dispatched ranks")):
-            cells = [
-                percent(rows.of("makespan", name, ccr=x), rows.of("makespan", base, ccr=x)) for x in ccrs
-            ]
-            found.append((f"`{name}` against {words}", cells))
-    table("", [f"CCR {x:g}" for x in ccrs], found)
-
-
 def kept_rows(
     path: Path | None, keys: Sequence[str], measure: Callable[[str], dict[str, Any]], workers: int
 ) -> dict[str, dict[str, Any]]:
-    """A row for every key; those of a file are not measured again, and new ones are added to it."""
+    """A row for every key; those of a file are not measured again, and new ones are added to it as they end."""
     known: dict[str, dict[str, Any]] = {}
     if path is not None and path.exists():
         known = {row["key"]: row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
     missing = [key for key in keys if key not in known]
     with ProcessPoolExecutor(workers) as pool:
-        for row in pool.map(measure, missing) if workers > 1 else map(measure, missing):
+        jobs = [pool.submit(measure, key) for key in missing] if workers > 1 else []
+        ended = (job.result() for job in as_completed(jobs))
+        for row in ended if workers > 1 else map(measure, missing):
             known[row["key"]] = row
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,10 @@ from weft.errors import UnsupportedError
 from weft.schedulers.dispatchers.replanning import PlanDispatcher, can_join
 from weft.testing import blindness as tasks
 
-PLANS = ("plan:heft", "plan:peft", "plan:deft", "plan:min-min")
-"""Planners as dispatchers: they plan around others, with copies, or each job alone."""
+PLANS = ("plan:heft", "plan:peft", "plan:deft", "plan:min-min", "plan:deft+again", "plan:oneshot")
+"""Planners as dispatchers: they plan around others, with copies, again at every event, or each job alone."""
+VARIANTS = ("es+shortlist", "es+profile")
+"""Weights that choose from a shortlist, or learn run times."""
 _VIEWS = {name: entry for name, entry in catalog.POLICIES.items() if isinstance(entry, catalog.Views)}
 POLICIES = tuple({entry.queues: name for name, entry in _VIEWS.items() if entry.queues}.values())
 """Policies that ship for queues, each by one of its names."""
@@ -65,7 +67,7 @@ def cases() -> Iterator[Case]:
                 yield name, f"queues, {stream}", _in_queues(name, stream)
                 yield name, f"session, {stream}", _in_queue_session(name, stream)
     rules = [name for name, views in catalog.DISPATCHERS.items() if views.tasks]
-    for name in (*rules, *PLANS, *TASK_POLICIES):
+    for name in (*rules, *PLANS, *VARIANTS, *TASK_POLICIES):
         if _needs_pipelines(name):
             yield name, "tasks", _in_pipelines(name)
             continue

@@ -14,11 +14,11 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.sim.tasks.environment import TaskEnv
+from weft.training.candidates.recipe import TaskRecipe
+from weft.training.candidates.setup import scaled
 from weft.training.dqn.config import DQNConfig
 from weft.training.dqn.exploration import drawn_choices
 from weft.training.dqn.learner import DQN
-from weft.training.ppo.candidate_learner import scaled
-from weft.training.ppo.task_recipe import TaskRecipe
 from weft.training.recipes import read_recipe
 
 

@@ -2,7 +2,8 @@
 
 Prints Markdown. Means of runs ``FOLDER/seed-N`` have intervals over training seeds and episodes, both of them random; those of rules over
 episodes. ``--kept BASE`` prints how much of a group's advantage over ``--against`` in the folder BASE is left in the others, with a
-bootstrap interval over training seeds (the same in both) and episodes.
+bootstrap interval over training seeds (the same in both) and episodes. ``--reference`` needs no folders: it prints means of rules beside
+those of an independent implementation, and how far apart they are in standard errors of both.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks import _edge_reference
 from weft.errors import InputError
 from weft.evaluation.statistics import compare_crossed
 from weft.evaluation.sweep.answers import read_evaluation
@@ -35,10 +37,18 @@ _DRAWS = 10_000
 def main(arguments: list[str]) -> int:
     """Print tables of every folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks edge", description=__doc__)
-    parser.add_argument("folders", nargs="+", metavar="SWEEP", help="folders of weft evaluate --out")
+    parser.add_argument("folders", nargs="*", metavar="SWEEP", help="folders of weft evaluate --out")
     parser.add_argument("--kept", metavar="BASE", help="the folder that runs were trained for")
     parser.add_argument("--against", default="optimus", help="whom the advantage is over, default optimus")
+    parser.add_argument("--reference", action="store_true", help="rules beside an independent implementation")
+    parser.add_argument("--seeds", type=int, default=100, help="episodes for --reference, default 100")
     options = parser.parse_args(arguments)
+    if options.reference == bool(options.folders):
+        parser.error("expected folders, or --reference")
+    if options.seeds < 2:
+        parser.error(f"--seeds: expected at least 2, got {options.seeds}")
+    if options.reference:
+        _edge_reference.show(options.seeds)
     for folder in options.folders:
         found = _read(folder)
         for cell in found.cells:

@@ -2,8 +2,9 @@
 
 ``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once; ``streams``: mean and 99th percentile of job
 times; ``many``: exact run times on many devices, against the best of four planners; ``noise``: noisy run times; ``optimum``: small
-workflows, against the proven optimum; ``large``: workflows of thousands of tasks, with and without a shortlist. All are dispatched, and paired: every scheduler meets the same workflows and run
-times. Learned ones are those that ship, and ``--more``.
+workflows, against the proven optimum; ``large``: workflows of thousands of tasks, with and without a shortlist; ``clairvoyant``: the
+streams again, with weights that are tuned on each of them with hindsight. All are dispatched, and paired: every scheduler meets the
+same workflows and run times. Learned ones are those that ship, and ``--more``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 
 import weft
 from benchmarks import _workflow_tables as tables
+from benchmarks._clairvoyant import clairvoyant
+from benchmarks._noisy import noise
 
 SCHEDULERS = (
     "es", "plan:oneshot", "priced", "heft-job", "plan:peft", "plan:lookahead", "plan:deft", "plan:tdca", "fifo-deft",
@@ -26,14 +29,16 @@ PARTS: dict[str, tuple[str, tuple[int, ...], dict[str, object]]] = {
     "size": ("tasks", (20, 50, 80, 110, 150), {"jobs": 1}),
     "batch": ("jobs", (1, 2, 5, 10, 20), {"tasks": 60}),
 }
+CCRS = (0.1, 1.0, 5.0)
 TABLES = {
-    "streams": (tables.streams, 20),
-    "many": (tables.many, 40),
-    "noise": (tables.noise, 120),
-    "optimum": (tables.optimum, 21),
-    "large": (tables.large, 12),
+    "streams": (tables.streams, 20, (1.0,)),
+    "many": (tables.many, 40, ()),
+    "noise": (noise, 120, CCRS),
+    "optimum": (tables.optimum, 21, CCRS),
+    "large": (tables.large, 12, CCRS),
+    "clairvoyant": (clairvoyant, 20, ()),
 }
-"""Other parts: what prints them, and seeds per cell."""
+"""Other parts: what prints them, seeds per cell and ratios of transfer to run time."""
 QUICK = 3
 METRICS = {"makespan": "makespan (s)", "speedup": "speedup", "slr": "schedule length ratio"}
 BASE = "heft-job"
@@ -45,26 +50,35 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--part", action="append", choices=(*PARTS, *TABLES), help="size and batch unless given"
     )
-    parser.add_argument("--seeds", type=int, help="per point, default 14, or as in the results")
+    parser.add_argument("--seeds", "--streams", type=int, help="per point, default 14, or as in the results")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} seeds")
     parser.add_argument(
         "--noise", type=float, default=0.2, help="of run times in size and batch, default 0.2"
     )
-    parser.add_argument("--ccr", type=float, nargs="+", default=[0.1, 1.0, 5.0], help="of optimum and large")
+    parser.add_argument(
+        "--ccr",
+        type=float,
+        nargs="+",
+        help="of streams, noise, optimum and large, default 0.1 1 5, streams 1",
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 3000, 10000], help="tasks of large")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of CP-SAT for each of optimum")
     parser.add_argument(
         "--more", action="append", default=[], help="further schedulers of streams, noise and large"
     )
+    parser.add_argument("--generations", type=int, default=40, help="of clairvoyant")
+    parser.add_argument("--population", type=int, default=16, help="vectors of a generation of clairvoyant")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--figures", help="folder for the pictures; none are drawn unless given")
-    parser.add_argument("--out", help="folder for the rows; goes on with what is there")
+    parser.add_argument(
+        "--out", help="folder for the rows, or a file of clairvoyant's; goes on with what is there"
+    )
     options = parser.parse_args(arguments)
-    asked = QUICK if options.quick else options.seeds
+    asked, ccrs = QUICK if options.quick else options.seeds, options.ccr
     for part in options.part or PARTS:
         if part in TABLES:
-            show, usual = TABLES[part]
-            options.seeds = asked or usual
+            show, usual, usual_ccrs = TABLES[part]
+            options.seeds, options.ccr = asked or usual, ccrs or usual_ccrs
             show(options)
             continue
         options.seeds = asked or 14
@@ -78,6 +92,7 @@ def main(arguments: list[str]) -> int:
             seeds=options.seeds,
             out=out,
             workers=options.workers,
+            check="all",
         )
         rows = found.to_dict()["rows"]
         _table(rows, setting, values)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from benchmarks._edge_reference import REFERENCES
 from benchmarks.edge import main
 from weft.training.ship import ship
 
@@ -37,3 +38,12 @@ def test_all_of_an_advantage_is_kept_where_it_was_won(folder: str, capsys: pytes
     (own,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `own` |")]
     here, there, share = (cell.split()[0] for cell in own.split("|")[2:5])
     assert (here, share) == (there, "100")
+
+
+def test_references_are_printed_with_their_distances(capsys: pytest.CaptureFixture[str]):
+    assert main(["--reference", "--seeds", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + len(REFERENCES)
+    assert lines[5].startswith("| `edge-single-3` | `optimus` |") and "| 6.79 ± 0.10 |" in lines[5]
+    with pytest.raises(SystemExit):
+        main([])

@@ -27,6 +27,38 @@ def test_agents_survive_their_coordinator_and_say_so(weft: Weft, tmp_path: Path)
     assert "there is a run in this folder" in ran.err
 
 
+def test_a_scenario_of_edge_clusters_runs_live_with_a_page_and_a_check(weft: Weft, tmp_path: Path):
+    ran = weft("run", "edge-single-3", "-s", "static-10", "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    found = ran.json
+    assert (found["schema"], found["ok"], found["error_percent"]) == ("weft/run/1", True, 0.0)
+    assert (found["planned"], found["attempts"], found["inversions"]) == (found["actual"], 192, 0)
+    assert weft("validate", "run").out.startswith("valid: 192 tasks completed, each once")
+    page = weft("report", "run", "--out", "page.html", "--json").json
+    assert page["valid"] is True and "+0.0 %" in page["headline"][0]
+    text = (tmp_path / "page.md").read_text()
+    for title in ("## Figures", "## Clusters", "## Decisions and messages"):
+        assert title in text
+    journal = tmp_path / "run" / "cluster-0.jsonl"
+    lines = journal.read_text().splitlines()
+    first = next(k for k, line in enumerate(lines) if '"place"' in line)
+    journal.write_text("\n".join([*lines[: first + 1], lines[first], *lines[first + 1 :]]) + "\n")
+    broken = weft("validate", "run", "--json")
+    assert (broken.code, broken.json["valid"]) == (1, False)
+    assert broken.json["violations"][0]["rule"] == "promise"
+
+
+def test_run_says_what_it_cannot_do_with_a_scenario(weft: Weft):
+    for words, said in (
+        (("jobshop",), "GRAPH: jobshop is a scenario: weft evaluate jobshop compares schedulers on it"),
+        (("edge-single-3", "--on", "dask"), "--on: edge clusters run on this machine: expected local"),
+        (("edge-single-3", "--resume"), "--resume: is not about edge clusters: see weft agents"),
+        (("edge-single-3", "-s", "heft"), "--scheduler: heft acts on whole problems"),
+    ):
+        ran = weft("run", *words)
+        assert (ran.code, said in ran.err) == (2, True), ran.err
+
+
 OWN = """
 import numpy as np
 
@@ -87,6 +119,11 @@ def test_agents_refuse_what_they_cannot_run(weft: Weft):
         (("edge-multi-3", "--patience", "0s"), "--patience: expected a number >= 0.1"),
         (("edge-multi-3", "--latency", "soon"), "--latency: "),
         (("edge-multi-3", "--bandwidth", "-1"), "--bandwidth: expected a number >= 0"),
+        (("edge-multi-3", "--bandwidth", "1e-9"), "--bandwidth: expected 0 (no limit) or at least 0.01 Mbps"),
+        (("edge-multi-3", "--step", "1e99s"), "--step: expected a number >= 0, at most 86400 seconds"),
+        (("edge-multi-3", "--patience", "1e99s"), "--patience: expected a number >= 0.1, at most 86400"),
+        (("edge-multi-3", "--latency", "1e99s"), "--latency: expected at most 3600 seconds"),
+        (("edge-multi-3", "--latency", "20s"), "--latency: expected less than the patience of 10 s"),
         (("edge-multi-3", "--replicas", "0"), "--replicas"),
     ):
         ran = weft("agents", *words)

@@ -147,7 +147,7 @@ BAD: dict[str, tuple[Files, str, str]] = {
     "run elsewhere": ({"o/x": ""}, "train conditional --out o", "o: expected an empty folder or a run, found 'x' and no config.json"),
     "curves of nothing": ({"o/x": ""}, "curves o", "o: expected a run"),
     "report of nothing": ({}, "report none", "none: no such folder or file"),
-    "report of another folder": ({}, "report .", ".: expected a sweep (sweep.sqlite), a training run (metrics.jsonl) or"),
+    "report of another folder": ({}, "report .", ".: expected a sweep (sweep.sqlite), a training run (metrics.jsonl), a run of weft run or"),
     "verb by another name": (OK, "plan ok.json", "No such command 'plan'. Did you mean 'schedule'? (see weft --help)"),
     "report of a graph": (OK, "report ok.json", "ok.json: schema: expected the JSON of weft compare, weft bench or a benchmark"),
     # benchmark sets and options
@@ -161,6 +161,13 @@ BAD: dict[str, tuple[Files, str, str]] = {
     "class": (OK, "whatif ok.json -c cpu-4 --speed gpu=x2", "--speed: with gpu x2: no class 'gpu' in the cluster; did you mean 'cpu'?"),
     "network": (OK | {"c.toml": CPU}, "whatif ok.json -c c.toml --bandwidth x2", "--bandwidth: with bandwidth x2: the cluster has one device and no links"),
     "suffix": (OK, "show ok.json --plot x.gif", "--plot: expected a path that ends in .png or .svg, got 'x.gif'"),
+    "number": ({}, f"{STREAM} --seeds abc", "--seeds: expected a whole number >= 1, got 'abc' (see weft evaluate --help)"),
+    "number too small": (OK, f"{PLAN} --seed -1", "--seed: expected a whole number from 0 to 9223372036854775807, got '-1'"),
+    "number with a point": (OK, f"{PLAN} --samples 1.5", "--samples: expected a whole number >= 1, got '1.5'"),
+    "number by its letter": ({}, "generate layered -n 0x5 -o x.json", "--size: expected a whole number >= 1, got '0x5'"),
+    "number of any size": (OK, f"{PLAN} --ccr much", "--ccr: expected a number, got 'much'"),
+    "number among several": ({}, "agents edge-single-3 --kill-coordinator-at 3 --kill-coordinator-at x", "--kill-coordinator-at: expected a whole number >= 0, got 'x'"),
+    "bandwidth": ({}, "agents edge-multi-3 --bandwidth -3", "--bandwidth: expected a number >= 0, got '-3'"),
     "branches": ({"x.json": {"tasks": [{"name": n, "work": 1} for n in "abc"], "edges": [{"source": "a", "target": t, "branch": 0, "probability": 0.5} for t in "bc"]}}, "convert x.json x.stg", "x.stg: edges: stg cannot hold conditional branches: write json, toml or dot"),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,10 +23,17 @@ Cut = Callable[[int], str]
 ENDLESS = ("--effort", str(10**9))
 
 
-def interrupt_later(seconds: float = 0.5) -> None:
-    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
-    timer.daemon = True
-    timer.start()
+def interrupt_later(seconds: float = 0.3) -> None:
+    """Press Ctrl-C this long after a search listens for it: loading a problem may take longer than that."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def press() -> None:
+        while signal.getsignal(signal.SIGINT) is before:
+            time.sleep(0.01)
+        time.sleep(seconds)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
 
 
 @pytest.mark.parametrize("scheduler", ["search", "perturbed", "oneshot", "auto"])

@@ -72,6 +72,26 @@ def test_modules_say_how_to_go_on_after_an_interruption(
     assert capsys.readouterr().err == f"weft: interrupted; {hint}\n"
 
 
+WORDS = [
+    (training, ["conditional", "--seed", "x"], "--seed: expected a whole number >= 0, got 'x'"),
+    (training, ["conditional", "--workers", "0"], "--workers: expected a whole number >= 1, got '0'"),
+    (training, ["conditional", "--colour"], "unrecognized arguments: --colour"),
+    (evaluation, ["conditional", "-s", "fifo", "--out", "x", "--seeds", "1.5"], "--seeds: expected a whole"),
+    (evaluation, ["conditional"], "the following arguments are required: --schedulers/-s, --out"),
+]
+
+
+@pytest.mark.parametrize(("module", "words", "text"), WORDS)
+def test_modules_refuse_a_word_in_one_line(
+    module: ModuleType, words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as stop:
+        module.main(words)
+    err = capsys.readouterr().err
+    assert (stop.value.code, err.count("\n")) == (2, 1)
+    assert err.startswith(f"weft: {text}")
+
+
 def test_module_refuses_a_recipe_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     assert training.main([str(tmp_path / "none.toml"), "--out", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err.startswith(f"weft: {tmp_path / 'none.toml'}: ")

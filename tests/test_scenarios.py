@@ -383,6 +383,8 @@ def test_range_counts_steps_exactly(start: int, steps: int, per_unit: int):
         ("estimate=[start,end]", ["start", "end"]),
         ("family=[[layered, chain], [../my/x.json]]", [["layered", "chain"], ["../my/x.json"]]),
         ("x=[true, 1e3]", [True, 1000.0]),
+        ('name="0x1"', "0x1"),
+        ("data=./0x1/f.txt", "./0x1/f.txt"),
     ],
 )
 def test_assignments_are_toml_or_plain_words(text: str, value: object):
@@ -394,7 +396,10 @@ def test_list_with_texts_that_need_quotes_says_so():
         parse_assignments(['x=["a", b]'])
 
 
-@pytest.mark.parametrize("texts", [["ccr"], ["=1"], ["ccr="], ["ccr=1", "ccr=2"], ["x=1\ny=2"], ["x={"]])
+@pytest.mark.parametrize(
+    "texts",
+    [["ccr"], ["=1"], ["ccr="], ["ccr=1", "ccr=2"], ["x=1\ny=2"], ["x={"], ["x=0xf"], ["x=[1, -0b1]"]],
+)
 def test_assignments_with_a_mistake_are_refused(texts: list[str]):
     with pytest.raises(InputError, match="--set"):
         parse_assignments(texts)

@@ -21,6 +21,7 @@ from weft.kinds import ELASTIC, KINDS, PROBLEMS, QUEUES, TASKS, Kind
 from weft.result import Result as Result
 from weft.result import duration as duration
 from weft.result import quality as quality
+from weft.roster import AGAIN as AGAIN
 from weft.roster import ALLOCATORS as ALLOCATORS
 from weft.roster import DISPATCHERS as DISPATCHERS
 from weft.roster import PLAN as PLAN
@@ -100,7 +101,8 @@ def chooser(name: str) -> Dispatcher | Learned:
 def task_dispatcher(name: str | Any) -> TaskDispatcher:
     """The dispatcher of this name for single tasks.
 
-    ``NAME+profile`` is a rule that learns run times, ``plan:NAME`` has a planner plan jobs as they arrive.
+    ``NAME+profile`` is a rule that learns run times, ``plan:NAME`` has a planner plan jobs as they arrive,
+    ``plan:NAME+again`` all that has not started at every event.
     """
     found: TaskDispatcher = find(name, TASKS)
     return found
@@ -155,8 +157,10 @@ def _task_scheduler(name: str | Any) -> Any:
     if not isinstance(name, str):
         return _own().as_dispatcher(name)
     if name.startswith(PLAN):
-        inner = planner(name.removeprefix(PLAN))
-        return _resolved("weft.schedulers.dispatchers.replanning:PlanDispatcher")(name, inner)
+        bare = name.removeprefix(PLAN)
+        inner = planner(bare.removesuffix(AGAIN))
+        made = _resolved("weft.schedulers.dispatchers.replanning:PlanDispatcher")(name, inner)
+        return replace(made, at_every_event=True) if bare.endswith(AGAIN) else made
     if name.endswith(SHORTLIST):
         below = _task_scheduler(name.removesuffix(SHORTLIST))
         return below.shortlisted(name) if hasattr(below, "shortlisted") else None

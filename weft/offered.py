@@ -36,7 +36,7 @@ def versions_of(names: Iterable[str]) -> dict[str, str]:
     """For every scheduler that is not weft's: the hash of its file, or the version of its package."""
     found = {}
     for name in names:
-        bare = name.removeprefix(catalog.PLAN)
+        bare = name.removeprefix(catalog.PLAN).removesuffix(catalog.AGAIN)
         if plugins.is_code(bare) or not (
             _is_known(bare) or catalog.is_weights(bare) or bare.endswith(".toml")
         ):

@@ -16,6 +16,7 @@ from weft.errors import InputError, expect, expect_each
 from weft.evaluation import report as reports
 from weft.evaluation.comparing import Around
 from weft.evaluation.executed import read_executed
+from weft.execute.agents.setup import is_agents_run
 from weft.io.histories import is_history
 from weft.io.schedules import is_schedule
 from weft.io.verb_documents import document
@@ -26,6 +27,18 @@ from weft.scenarios.settings import did_you_mean
 from weft.training.recipes import read_recipe, recipe_names
 
 SUFFIXES = (".html", ".md")
+_MEASURED = {
+    "coordinators": "coordinators that led",
+    "outages": "without a coordinator [s]",
+    "placed_again": "placements withdrawn",
+    "decisions": "decisions",
+    "round_trip": "round trip of a decision [s]",
+    "inference": "of it inference [s]",
+    "logical_steps": "logical steps in a decision",
+    "state_bytes": "bytes of state from a cluster",
+    "action_bytes": "bytes of orders to a cluster",
+}
+"""What is said of coordinators and messages of a live run."""
 Sources = str | Path | Schedule | Result | Sequence[str | Path]
 
 
@@ -102,7 +115,8 @@ def report(
     of_plans = {"problem": problem, "whatif": changes, "noise": noise, "pareto": pareto}
     if (run := _run(sources)) is not None:
         _refuse({"baseline": baseline, **of_sweeps, **of_plans}, "is not about a run: leave it out")
-        return _write_run(run, reports.RunOptions(title, charts, command), path, told)
+        write = _write_live if is_agents_run(run) else _write_run
+        return write(run, reports.RunOptions(title, charts, command), path, told)
     if (plan := _plan(sources, problem)) is not None:
         _refuse(of_sweeps, "is about sweeps and runs: leave it out")
         asked = reports.PlanOptions(title, baseline or "heft", charts, questions, command)
@@ -162,7 +176,7 @@ def _plan(sources: Sources, problem: Problem | None) -> reports.Plan | None:
 def _run(sources: Sources) -> Path | None:
     """The run that is reported on; None where it is something else."""
     several = _paths(sources)
-    runs = [Path(one) for one in several if is_history(one)]
+    runs = [Path(one) for one in several if is_history(one) or is_agents_run(one)]
     if runs and len(several) > 1:
         others = ", ".join(str(one) for one in several if Path(one) != runs[0])
         raise InputError(f"expected one run and nothing beside it, got {others} too", file=str(runs[0]))
@@ -191,6 +205,20 @@ def _write_run(folder: Path, asked: reports.RunOptions, path: Path, told: _Told)
         made = reports.run_report(run, asked)
         written = tuple(reports.write(made, path))
     return Reported(written, tuple(made.headline), not run.faults, run.facts())
+
+
+def _write_live(folder: Path, asked: reports.RunOptions, path: Path, told: _Told) -> Reported:
+    from weft.execute.agents.running import read_agents
+
+    with told.around(f"reading {folder}, and simulating it again"):
+        ran = read_agents(folder)
+        figures = ran.to_dict()
+        facts = {said: figures[key] for key, said in _MEASURED.items()}
+        about = (folder.name, ran.setup.scenario, ran.setup.scheduler, ran.setup.seed)
+        made = reports.live_report(reports.Lived(*about, ran.simulated, ran.run, ran.faults, facts), asked)
+    with told.around(f"writing {path}"):
+        written = tuple(reports.write(made, path))
+    return Reported(written, tuple(made.headline), not ran.faults, ran.to_dict())
 
 
 def _write(sources: Sequence[str | Path], chosen: reports.Options, path: Path, told: _Told) -> Reported:

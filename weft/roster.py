@@ -161,6 +161,8 @@ SHORTLIST = "+shortlist"
 """Suffix of a rule with weights that chooses from a shortlist of urgent tasks."""
 PLAN = "plan:"
 """Prefix of a planner that acts as a dispatcher."""
+AGAIN = "+again"
+"""Suffix of such a planner that plans all again at every event."""
 PUT_LAST = {"+late": "late", "+hopeless": "hopeless"}
 """Suffixes of rules for deadlines that put what is late, or cannot be in time any more, behind all others."""
 SEARCH = "+search"
@@ -172,6 +174,7 @@ VARIANTS = {
     "NAME+hopeless": "the same for what cannot be in time any more, even on the fastest devices",
     f"NAME{SHORTLIST}": f"weights that choose from a shortlist of {TASKS}, the most urgent ones; for thousands of tasks at a time",
     f"{PLAN}NAME": f"a planner as a dispatcher of {TASKS}: plans each arriving job, and again on drift",
+    f"{PLAN}NAME{AGAIN}": "the same, all that has not started planned again at every event; for few jobs at a time and noisy run times",
     "static-K": f"an allocator of {ELASTIC} tasks that gives K units of what makes a type faster; +lowest: no Bayes",
 }
 """How further dispatchers are named, and what they do."""

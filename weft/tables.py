@@ -76,7 +76,8 @@ FLAG = Rule("true or false", lambda x: type(x) is bool)
 
 def one_of(*names: str) -> Rule:
     """One of these texts."""
-    words = " or ".join(names) if len(names) < 3 else f"one of {', '.join(names)}"
+    shown = [name or "''" for name in names]
+    words = " or ".join(shown) if len(shown) < 3 else f"one of {', '.join(shown)}"
     return Rule(words, lambda x: isinstance(x, str) and x in names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def number(value: float | None, digits: int = 6) -> str:
@@ -13,6 +14,11 @@ def number(value: float | None, digits: int = 6) -> str:
 def count(num: int, noun: str) -> str:
     """``1 task``, ``2 tasks``."""
     return f"{num} {noun}" if num == 1 else f"{num} {noun}s"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def percent(value: float | None, sign: str = "") -> str:

@@ -20,19 +20,20 @@ import numpy as np
 
 from benchmarks._distributed.setups import recipe_of
 from weft.policies.candidates.architecture import Q
+from weft.training.candidates.judges import judge_of
+from weft.training.candidates.setup import candidate_card
 from weft.training.distributed.apex import Apex
 from weft.training.distributed.config import Distributed
-from weft.training.distributed.curriculum import Curriculum
-from weft.training.distributed.run import TaskEnvMaker, configurations_of, grid_of, transport_of
+from weft.training.distributed.curriculum import EXPLORATIONS, LADDER, Curriculum
+from weft.training.distributed.run import grid_of, maker_of, transport_of
 from weft.training.distributed.scheduler import ConfigScheduler, held_out
-from weft.training.ppo.candidate_learner import candidate_card, env_of, judge_of
 
 ORDERS = ["lexicographic", "uniform", "gray", "easy", "regret"]
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One line of the table; ``exploration`` empty is the ladder."""
+    """One line of the table."""
 
     order: str
     exploration: str
@@ -41,7 +42,7 @@ class Arm:
 
     def __str__(self) -> str:
         sharing = "split" if self.is_split else "whole"
-        return f"{self.order}/{self.exploration or 'ladder'}/{sharing}/W{self.actors}"
+        return f"{self.order}/{self.exploration}/{sharing}/W{self.actors}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
     parser.add_argument("--engine", default="local")
     parser.add_argument("--orders", nargs="+", default=ORDERS)
-    parser.add_argument("--explorations", nargs="+", default=["ladder"], help="ladder, decay, visits, both")
+    parser.add_argument("--explorations", nargs="+", default=[LADDER], help=", ".join(EXPLORATIONS))
     parser.add_argument("--split", choices=["whole", "split", "each"], default="whole")
     parser.add_argument("--actors", type=int, nargs="+", default=[1])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
@@ -69,6 +70,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--held-out", type=float, default=0.3)
     parser.add_argument("--episodes", type=int, default=8, help="S")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument(
+        "--figure", type=Path, help="draw the curves, at equal samples and at equal time, into this file"
+    )
     parser.add_argument(
         "--out", type=Path, help="keep the curves as JSON lines; those that are there are not trained again"
     )
@@ -78,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     """Train all arms with all seeds and print a table."""
     splits = {"whole": [False], "split": [True], "each": [False, True]}[options.split]
     arms = [
-        Arm(order, "" if how == "ladder" else how, is_split, actors)
+        Arm(order, how, is_split, actors)
         for actors in options.actors
         for order in options.orders
         for how in options.explorations
@@ -93,6 +97,8 @@ def run(options: argparse.Namespace) -> int:
                 file.write(json.dumps({**vars(curve), "arm": str(curve.arm)}) + "\n")
     curves = [kept[str(arm), seed] for arm in arms for seed in options.seeds]
     _show(arms, curves, options)
+    if options.figure is not None:
+        draw(arms, curves, options.figure)
     return 0
 
 
@@ -123,7 +129,7 @@ def _trained(options: argparse.Namespace, arm: Arm, seed: int) -> Curve:
         episodes=options.episodes,
         held_out=options.held_out,
     )
-    maker = TaskEnvMaker(env_of(recipe, seed).setup, configurations_of(recipe))
+    maker = maker_of(recipe, seed, is_leased=True)
     workers = [f"actor-{k}" for k in range(arm.actors)]
     scheduler = ConfigScheduler(grid_of(recipe, maker), curriculum, workers, seed)
     judge, card = judge_of(recipe), candidate_card(recipe, Q)
@@ -169,6 +175,31 @@ def _show(arms: list[Arm], curves: list[Curve], options: argparse.Namespace) -> 
     for arm in arms:
         rows = np.array([_figures(one, kept_back, latest) for one in own[arm]])
         print(f"{arm!s:<34}" + "".join(f"{_with_spread(column):>16}" for column in rows.T))
+
+
+def draw(arms: list[Arm], curves: list[Curve], path: Path) -> None:
+    """Means over seeds by samples and by seconds of training, with the range between the least and the greatest seed."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for k, arm in enumerate(arms):
+        own = [one for one in curves if one.arm == arm]
+        last = min(one.seconds[-1] for one in own)
+        seconds = np.linspace(max(one.seconds[0] for one in own), last, 50)
+        means = [np.mean(one.percent, axis=1) for one in own]
+        by_time = [np.interp(seconds, one.seconds, mean) for one, mean in zip(own, means, strict=True)]
+        for axes, x, table in ((left, own[0].samples, means), (right, seconds, by_time)):
+            axes.plot(x, np.mean(table, axis=0), f"C{k}", label=str(arm))
+            axes.fill_between(
+                x, np.min(table, axis=0), np.max(table, axis=0), color=f"C{k}", alpha=0.15, lw=0
+            )
+    top = 2.5 * max(float(np.mean(one.percent[-1])) for one in curves)
+    left.set(xlabel="decisions", ylabel="percent in validation, all cells", ylim=(0, top))
+    right.set(xlabel="seconds of training")
+    left.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+    print(f"drawn: {path}")
 
 
 def _figures(curve: Curve, kept_back: np.ndarray, seconds: float) -> list[float]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.scenarios import parse_assignments
+from weft.training.candidates.recipe import TaskRecipe
+from weft.training.candidates.setup import env_of
 from weft.training.distributed.apex import Apex
 from weft.training.distributed.config import Distributed
 from weft.training.distributed.gradients import Gradients
 from weft.training.distributed.run import TaskEnvMaker, transport_of
 from weft.training.dqn.config import DQNConfig
-from weft.training.ppo.candidate_learner import env_of
-from weft.training.ppo.task_recipe import TaskRecipe
 from weft.training.recipes import read_recipe
 
 

@@ -17,7 +17,16 @@ from weft.sim.tasks.weights import NAMES as WEIGHTS
 from weft.sim.tasks.weights import NUM_WEIGHTS, PRICED, VERSION
 from weft.testing import check_session
 
-NAMES = [*catalog.DISPATCHERS, "plan:heft", "plan:peft", "ppo", "es", "decima-deft", "lachesis"]
+NAMES = [
+    *catalog.DISPATCHERS,
+    "plan:heft",
+    "plan:peft",
+    "plan:heft+again",
+    "ppo",
+    "es",
+    "decima-deft",
+    "lachesis",
+]
 
 
 @pytest.mark.parametrize("scheduler", [*NAMES, FirstFinish], ids=[*NAMES, "class"])

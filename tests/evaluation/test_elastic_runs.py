@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import weft
+from weft import catalog
 from weft.errors import InputError
 from weft.evaluation.sweep.elastic_runs import least_mean_time
 from weft.kinds import ELASTIC
-from weft.scenarios import scenario
+from weft.model.elastic_oracle import first_fault
+from weft.model.elastic_run import CLUSTER, STEP, UNITS
+from weft.scenarios import parse_assignments, scenario
 from weft.schedulers.allocators.rules import static_10
 from weft.schedulers.allocators.running import run_all
 
@@ -113,3 +116,34 @@ def test_pointer_tasks_take_one_or_ten_steps_whatever_they_are_given():
     problem = scenario("edge-pointer").elastic("test", 0)
     assert [kind.steps((3, 3)) for kind in problem.types] == [1, 10]
     assert [kind.steps((16, 16)) for kind in problem.types] == [1, 10]
+
+
+@pytest.mark.parametrize("types", ["synthetic", "test-bed", "amdahl", "pointer"])
+def test_memory_is_a_third_resource_that_is_rigid(types: str):
+    """Where every task needs half of a cluster's memory, two run at once at most."""
+    settings = {"types": types, "capacity": ["16x16x8"], "least": "2x1x4", "most": "16x8x4", "tasks": 30}
+    problem = scenario("edge-multi-3", **settings).elastic("test", 0)
+    assert problem.resources == ("cpu", "gpu", "memory")
+    run = run_all(catalog.find("static-5", ELASTIC), problem, [1])[0]
+    assert first_fault(run) is None
+    assert (run.rows[:, UNITS + 2] == 4).all()
+    steps = np.unique(run.rows[:, [STEP, CLUSTER]], axis=0, return_counts=True)[1]
+    assert steps.max() == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"capacity": ["16x16x8", "16x16", "16x16"]}, "expected memory everywhere or nowhere"),
+        ({"capacity": ["16x16x8"]}, "types.img.least: expected 3 resources, got 2"),
+        ({"least": "2x1x4"}, "expected as many numbers in least and most"),
+        ({"least": "2"}, "expected CPUs x GPUs such as 16x16, got '2'"),
+    ],
+)
+def test_wrong_units_are_refused(settings: dict[str, object], said: str):
+    with pytest.raises(InputError, match=said):
+        scenario("edge-multi-3", **settings).elastic("test", 0)
+
+
+def test_units_of_none_are_not_a_number():
+    assert parse_assignments(["least=0x1"]) == {"least": "0x1"}

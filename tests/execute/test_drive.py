@@ -110,6 +110,7 @@ def test_most_tasks_of_a_plan_are_queued_ahead():
 @settings(max_examples=120, deadline=None)
 @given(SMALL, SMALL, WANTED, st.sampled_from((0, 1, 2)))
 @example(8686, 9999, Wanted("priced", split="priced:0.5,fifo:0.5"), 0)  # the only device for a result is away
+@example(4120, 4120, Wanted("fifo"), 0)  # a task is decided that needs what is being made again for another
 @example(
     1210, 6245, Wanted("heft"), 1
 )  # what is queued ahead is first when what comes before it has lost its input

@@ -138,6 +138,8 @@ WORKFLOWS: list[tuple[str, bytes, str, str | None]] = [
     ("edge-data-unit", changed(GRAPH, "edges", 0, "data", "-1 MB"), "got '-1 MB'", "edges[0].data"),
     ("curves", changed(GRAPH, "curves", [[1], [1, 2]]), "expected curves of one length", "curves"),
     ("curve", changed(GRAPH, "tasks", 1, "curve", 3), "expected an index into curves", "tasks.b.curve"),
+    ("saved-class", changed(GRAPH, "tasks", 1, "saved", {"gqu": 0.5}), "expected a class that some task has times for, got 'gqu'", "tasks[1].saved"),
+    ("saved-type", changed(GRAPH, "tasks", 1, "saved", 0.5), "expected an object, got 0.5", "tasks[1].saved"),
     ("edge-unknown", changed(GRAPH, "edges", 0, "source", "x"), "names an unknown task 'x'", "edges[0].source"),
     ("edge-data", changed(GRAPH, "edges", 0, "data", -1), "got -1", "edges[0].data"),
     ("edge-twice", changed(GRAPH, "edges", 1, {"source": "a", "target": "b"}), "edge a -> b is given twice", "edges"),

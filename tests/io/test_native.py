@@ -99,6 +99,17 @@ def test_written_graph_keeps_every_column(suffix: str, tmp_path: Path):
     assert (again.name, again.time_unit, again.metadata) == ("everything", "ms", EVERYTHING.metadata)
 
 
+@pytest.mark.parametrize("suffix", ["json", "toml"])
+def test_written_graph_keeps_what_launches_save(suffix: str, tmp_path: Path):
+    graph = TaskGraph(
+        [1.0, 1.0, np.nan], [0, 1], [1, 2], classes=("gpu", "cpu"),
+        times=[[2.0, np.nan], [np.nan, np.nan], [2.0, 3.0]], saved=[[0, 0], [0, 0.25], [0.1, 0.5]],
+    )  # fmt: skip
+    assert write_graph(graph, tmp_path / f"g.{suffix}") == ()
+    assert np.array_equal(read_graph(tmp_path / f"g.{suffix}").saved, graph.saved)
+    assert graph_document(graph.replaced(saved=None))["tasks"][1] == {"name": "t1", "work": 1.0}
+
+
 @given(st.integers(0, 10**6), st.integers(1, 12), st.booleans())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_documents_read_back_the_same(seed: int, n: int, has_needs: bool):

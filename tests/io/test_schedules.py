@@ -83,10 +83,11 @@ def test_written_rows_keep_what_is_unusual(fork_problem: Problem, tmp_path: Path
         batch=[3, -1, -1],
         outcome=[0, 0, 1],
         units=np.array([[1.0], [2.0], [0.0]]),
+        launch=[5, 5, -1],
     )
     write_schedule(plan, tmp_path / "s.json")
     again = read_schedule(tmp_path / "s.json", fork_problem)
-    for key in ("task", "device", "attempt", "batch", "outcome", "units"):
+    for key in ("task", "device", "attempt", "batch", "outcome", "units", "launch"):
         assert np.array_equal(getattr(again, key), getattr(plan, key)), key
 
 

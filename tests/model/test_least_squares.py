@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from scipy.optimize import curve_fit
 
-from weft.model.elastic import insensitive, saturating
-from weft.schedulers.allocators.speeds import TINY, fit_speed, measured_speeds, model_speed
+from weft.model.elastic import ElasticProblem, TaskType, insensitive, saturating
+from weft.schedulers.allocators.speeds import CLOSE, TINY, Beliefs, fit_speeds, model_speed
 
-GRID = np.array([16, 16])
+
+def measured(kind: TaskType, seed: int = 0, num_steps: int = 1) -> np.ndarray:
+    problem = ElasticProblem(np.array([[16, 16]]), (kind,), 1, 1.0)
+    return Beliefs(problem, seed, is_swapped=False).measured(np.arange(num_steps))[:, 0]
 
 
 def coordinates() -> tuple[np.ndarray, np.ndarray]:
@@ -35,8 +38,8 @@ def squares(parameters: np.ndarray, cpus: np.ndarray, gpus: np.ndarray, speed: n
 )
 def test_fit_is_as_good_as_that_of_scipy(kind, is_swapped: bool):
     cpus, gpus = coordinates()[:: -1 if is_swapped else 1]
-    speed = measured_speeds(kind, 0, 0, GRID).ravel()
-    ours, theirs = fit_speed(cpus, gpus, speed), scipy_fit(cpus, gpus, speed)
+    (speed,) = measured(kind)
+    ours, theirs = fit_speeds(cpus, gpus, speed[None])[0], scipy_fit(cpus, gpus, speed)
     assert squares(ours, cpus, gpus, speed) <= squares(theirs, cpus, gpus, speed) * (1 + 1e-6)
 
 
@@ -44,8 +47,8 @@ def test_fit_is_as_good_as_that_of_scipy(kind, is_swapped: bool):
 def test_fit_of_noisy_speeds_is_within_two_percent_of_scipys(seed: int):
     """From the same start both go downhill, but not always into the same valley."""
     cpus, gpus = coordinates()
-    speed = measured_speeds(saturating("lm", (2, 1), (16, 16), 1, 16.0, 0.1), 1, seed, GRID).ravel()
-    ours, theirs = fit_speed(cpus, gpus, speed), scipy_fit(cpus, gpus, speed)
+    (speed,) = measured(saturating("lm", (2, 1), (16, 16), 1, 16.0, 0.1), seed)
+    ours, theirs = fit_speeds(cpus, gpus, speed[None], CLOSE)[0], scipy_fit(cpus, gpus, speed)
     assert squares(ours, cpus, gpus, speed) <= squares(theirs, cpus, gpus, speed) * 1.02
 
 
@@ -53,5 +56,14 @@ def test_fit_finds_the_parameters_that_made_the_speeds():
     cpus, gpus = (part[part_ok] for part_ok in [np.arange(289) % 17 > 0] for part in coordinates())
     cpus = np.maximum(cpus, 1.0)
     wanted = np.array([3.0, 1.0, 0.2, 0.05, 0.02])
-    found = fit_speed(cpus, gpus, model_speed(wanted, cpus, gpus))
+    found = fit_speeds(cpus, gpus, model_speed(wanted, cpus, gpus)[None])[0]
     assert np.allclose(found, wanted, rtol=1e-5)
+
+
+def test_many_fits_at_once_are_those_of_each_alone():
+    cpus, gpus = coordinates()
+    speeds = measured(saturating("lm", (2, 1), (16, 16), 1, 16.0, 0.1), num_steps=5)
+    together = fit_speeds(cpus, gpus, speeds, CLOSE)
+    for one, speed in zip(together, speeds, strict=True):
+        alone = fit_speeds(cpus, gpus, speed[None], CLOSE)[0]
+        assert np.allclose(model_speed(one, cpus, gpus), model_speed(alone, cpus, gpus), rtol=1e-6)

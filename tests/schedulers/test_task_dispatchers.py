@@ -321,6 +321,34 @@ def test_drift_makes_a_plan_change():
     assert not validate(changes)
 
 
+def test_plan_made_again_at_every_event_needs_no_lateness():
+    problem = stream(1, noise=0.6, jobs=3)
+    world = realise(problem, 1)
+    found = [
+        run_one(catalog.task_dispatcher(name), problem, world) for name in ("plan:heft", "plan:heft+again")
+    ]
+    assert found[0].device.tolist() != found[1].device.tolist()
+    assert not validate(found[1])
+
+
+def test_plan_made_again_at_every_event_sees_what_happened_alone():
+    """A task that has not started changes nothing before: a longer one at the end gives the same start of it all."""
+    problem = scenario("workflows", tasks=20, noise=0.6).problem("test", 0)
+    world = realise(problem, 1)
+    first = run_one(catalog.task_dispatcher("plan:deft+again"), problem, world)
+    last = int(first.task[np.argmax(first.start)])
+    times = world.run_times.copy()
+    times[last] *= 3.0
+    other = run_one(catalog.task_dispatcher("plan:deft+again"), problem, replace(world, run_times=times))
+    assert sorted(first.start.tolist()) == sorted(other.start.tolist())
+
+
+def test_plan_made_again_at_every_event_needs_a_planner_that_joins():
+    problem = scenario("workflows", tasks=8).problem("test", 0)
+    with pytest.raises(UnsupportedError, match="cannot plan around what runs, so not again at every event"):
+        run("plan:tdca+again", problem)
+
+
 def test_plan_dispatcher_refuses_no_drift():
     with pytest.raises(InputError, match=r"expected a share > 0, got 0\.0"):
         PlanDispatcher("plan", Heft(), 0.0)

@@ -124,7 +124,7 @@ def test_every_column_grows_or_never_does():
         "task_ptr", "job_ptr", "device_ptr", "pool_ptr", "link_ptr", "num_groups", "device_class", "group",
         "is_unary", "capacity", "pool", "pool_device_ptr", "pool_devices", "number", "latency", "inverse",
         "drops_late", "kind_ptr", "log_noise",
-        "overrun", "former", "waits_for", "lets_in",
+        "overrun", "former", "waits_for", "lets_in", "saved",
     }  # fmt: skip
     grows = {*growing.TASK_COLUMNS, *growing.EDGE_COLUMNS, *growing.JOB_COLUMNS, *growing.TASK_POINTERS}
     assert {*fixed, *grows, *growing.JOB_POINTERS} == set(Tasks._fields)
@@ -133,7 +133,7 @@ def test_every_column_grows_or_never_does():
         "pool_place", "pool_size", "running", "queue", "queue_end", "queued", "dirty", "is_dirty", "num_dirty",
         "look_at", "row_ptr", "num_rows", "spare", "event_time", "event_item", "event_ptr", "num_events",
         "count", "overflow", "used", "recent", "learns", "seen", "ratio", "factor", "class_ratio", "num_waiting",
-        "may_grant", "booked", "is_its_turn",
+        "may_grant", "booked", "is_its_turn", "lead",
     }  # fmt: skip
     assert {*fixed, *growing.TASK_STATE, *growing.JOB_STATE, *growing.ROW_STATE} == set(TaskState._fields)
 

@@ -14,7 +14,7 @@ from weft.scenarios import scenario
 from weft.schedulers.allocators.running import run_all
 from weft.session.elastic import ElasticSession
 
-NAMES = ("static-10", "random", "optimus", "tiresias", "drf", "shortest-first")
+NAMES = ("static-10", "random", "optimus", "tiresias", "drf", "shortest-first", "edge-multi")
 
 
 @pytest.mark.parametrize("where", ["edge-single-3", "edge-multi-3"])

@@ -220,7 +220,7 @@ def make(seed: int, shape: str, is_plain: bool) -> Problem:
 
 
 SHAPES = st.sampled_from(("chain", "fork", "diamond", "random"))
-RULES = st.sampled_from(("fifo", "eft", "srw", "heft", "random", "plan:heft", "heft-job"))
+RULES = st.sampled_from(("fifo", "eft", "srw", "heft", "random", "plan:heft", "plan:heft+again", "heft-job"))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

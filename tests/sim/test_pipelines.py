@@ -231,9 +231,9 @@ def test_nothing_is_seen_of_what_has_not_happened():
     from weft.sim.tasks.pipeline_features import PipelineListed, list_stages
 
     out, world = first.buffers, first.world
-    found = PipelineListed(out.task[0], out.device[0], out.count[0], out.later[0])
+    found = PipelineListed(out.task[0], out.device[0], out.count[0], out.later[0], out.depth[0])
     list_stages(
-        first.sight, world.lines, world.w, world.f, world.s, world.v, 0, world.look, found, out.observation[0]
+        first.seen, world.lines, world.w, world.f, world.s, world.v, 0, world.look, found, out.observation[0]
     )
     assert np.array_equal(first.observation, seen)
 

@@ -17,7 +17,7 @@ from weft.model.validate import validate
 from weft.policies.checkpoint import load_policy
 from weft.schedulers.dispatchers.tasks import run_one
 from weft.sim.tasks.candidates import COLUMNS
-from weft.training.ppo.candidate_learner import TaskJudge
+from weft.training.candidates.judges import TaskJudge
 from weft.training.recipes import read_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -19,6 +19,7 @@ GRID = Grid(
     np.array([(a, b) for a in range(3) for b in range(3)]),
     np.arange(9)[::-1] / 10.0,  # the last is the easiest
     np.full(9, -1.0),
+    np.ones(9),
 )
 
 

@@ -106,9 +106,9 @@ def test_too_many_losses_end_the_run():
         ("oneshot-jobshop-quick", {"distributed.actors": 7}, "distributed.actors: expected at most groups x graphs = 6"),
         ("oneshot-jobshop-quick", {"distributed.mode": "async"}, "distributed.mode: expected 'apex'"),
         ("oneshot-jobshop-quick", {"distributed.engin": 1}, "distributed.engin: unknown"),
-        ("edge-quick", {}, "distributed.engine: training by mappo cannot be spread over actors, only candidate-ppo"),
-        ("workflows-es", {}, "distributed.engine: training by rule-es cannot be spread"),
-        ("conditional-quick", {}, "distributed.engine: training by ppo cannot be spread"),
+        ("edge-quick", {}, "^engine: training by mappo cannot be spread over actors, only candidate-ppo"),
+        ("workflows-es", {}, "^engine: training by rule-es cannot be spread"),
+        ("conditional-quick", {}, "^engine: training by ppo cannot be spread"),
     ],
 )  # fmt: skip
 def test_spread_training_refuses(recipe: str, change: dict[str, object], message: str, tmp_path: Path):

@@ -54,7 +54,7 @@ def test_several_actors_give_the_same_twice_and_after_a_break(tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"distributed.actors": 3}, "distributed.actors: expected a divisor of num_envs = 4"),
+        ({"distributed.actors": 3}, "distributed.actors: expected a divisor of num_envs = 4: 1, 2, 4; got 3"),
         ({"distributed.mode": "async"}, "distributed.mode: expected 'apex'"),
     ],
 )

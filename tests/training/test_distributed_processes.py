@@ -52,6 +52,16 @@ def ended(transport: ProcessTransport, count: int) -> list[Answer]:
     return found
 
 
+def test_interruption_while_a_process_starts_is_left_to_whoever_started_it(transport: ProcessTransport):
+    for role in ("a", "b", "c"):
+        transport.start(role, Counting, 0)
+        os.kill(transport.pid(role), signal.SIGINT)
+        call = transport.call(role, "next")
+        assert [one.error for one in ended(transport, 1)] == [None]
+        assert transport.value(call) == 1
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_processes_answer_in_order_and_hand_on_what_others_made(transport: ProcessTransport):
     transport.start("a", Counting, 0)
     transport.start("b", Counting, 10)

@@ -185,6 +185,23 @@ def test_run_refuses_to_resume_another_configuration(tmp_path: Path):
     assert f"begin a new run with its weights: --from {tmp_path}@last --out NEW" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ({"a": 1, "b": {"c": 2}}, "recipe: table.b.c: the run has 3, asked for 2"),
+        ({"a": 1}, "recipe: table.b: the run has {'c': 3}, asked for None"),
+    ],
+)
+def test_run_names_the_value_in_a_table_that_differs(table: dict[str, object], text: str, tmp_path: Path):
+    first = Spec("walk", {"step": 0.5}, seed=3, recipe={"table": {"a": 1, "b": {"c": 3}}})
+    with open_run(tmp_path, first):
+        (tmp_path / "checkpoints" / "x").touch()
+    other = Spec("walk", {"step": 0.5}, seed=3, recipe={"table": table})
+    with pytest.raises(InputError) as error, open_run(tmp_path, other, is_resumed=True):
+        pass
+    assert text in str(error.value)
+
+
 def test_run_of_an_older_version_is_refused_with_the_reason(tmp_path: Path):
     walk(tmp_path)
     other = Spec("walk", {"step": 0.5}, seed=3, recipe={"scenario": "line", "vary": None})

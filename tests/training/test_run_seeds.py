@@ -75,6 +75,12 @@ def test_module_says_what_is_wrong(capsys: pytest.CaptureFixture[str]):
     assert "did you mean 'conditional'" in capsys.readouterr().err
 
 
+def test_progress_does_not_pass_the_end(capsys: pytest.CaptureFixture[str]):
+    say = Reporter(read_recipe("conditional-quick"), every=0.0)
+    say(Progress(2, 2, 450, 400, 1.0, 1.0, None, {"mean_reward": 0.5}))
+    assert "400 of 400 samples" in capsys.readouterr().err
+
+
 def test_every_validation_is_said(capsys: pytest.CaptureFixture[str]):
     """The figures of ``weft curves`` are those that were seen."""
     said = Reporter(read_recipe("tasks-quick"))

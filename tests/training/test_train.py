@@ -67,6 +67,60 @@ def test_dry_run_refuses_the_seeds_a_run_refuses(recipe: str, capsys: pytest.Cap
     assert main(["train", recipe, "--dry-run", "--seeds", f"1,{2**32}"]) == 2
 
 
+ADDRESS = "ray://127.0.0.1:1"
+REFUSED = {
+    "device": ("conditional --device foo", "--device: expected cpu or cuda for training by ppo, got 'foo'"),
+    "number of a device": ("adas-dqn --device cuda:x", "--device: expected cpu or cuda for training by"),
+    "device that no rule needs": ("workflows-es --device cuda", "--device: expected cpu for training by rule-es"),
+    "engine": ("adas-dqn --engine dask", "--engine: expected one of local, processes, ray, got 'dask'"),
+    "engine of another": ("conditional --engine local", "--engine: training by ppo cannot be spread over"),
+    "actors of another": ("conditional --actors 2", "--actors: training by ppo cannot be spread over"),
+    "actors alone": ("adas-dqn --actors 2", "--actors: expected an engine too (local, processes or ray)"),
+    "actors of a planner": ("oneshot-jobshop-quick --actors 2", "--actors: expected an engine too"),
+    "too many actors": ("oneshot-jobshop-quick --engine local --actors 900", "--actors: expected at most groups"),
+    "no weights": ("adas-dqn --from nowhere", "--from: expected weights, a run or a policy that ships, got"),
+    "weights of another": ("adas-dqn --from conditional-ppo", "expected a net of candidates as the recipe trains"),
+    "weights of no rule": ("workflows-es --from conditional-ppo", "conditional-ppo is no vector of weights"),
+    "too short": ("adas-dqn --set samples=100", "samples: expected more than warmup = 20000, or nothing is learned"),
+    "no deadlines": ("adas-quick --set horizon=1", "none lies within the horizon, got 1"),
+    "other base": ("conditional --set jobs=0xf", "--set jobs: expected a decimal number, got '0xf'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--seeds", "1,2")])
+@pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)
+def test_refusals_come_before_anything_is_said_or_written(
+    words: str, message: str, more: tuple[str, ...], capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("weft.cli.output.PATIENCE", 0.0)
+    assert main(["train", *words.split(), *more]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_cuda_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    words = ["train", "conditional-quick", "--device", "cuda", "--out", str(tmp_path / "run")]
+    for more in ([], ["--seeds", "1,2", "--workers", "2"]):
+        assert main([*words, *more]) == 2
+        assert capsys.readouterr().err == "weft: --device: this torch finds no CUDA device: use cpu\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_ray_that_does_not_answer_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    pytest.importorskip("ray")
+    words = ["--engine", "ray", "--address", ADDRESS, "--out", str(tmp_path / "run")]
+    assert main(["train", "adas-dqn", *words]) == 2
+    assert capsys.readouterr().err == f"weft: --address: no Ray answers at {ADDRESS} within 5 s\n"
+    assert not (tmp_path / "run").exists()
+
+
 def test_dry_run_says_what_would_be_trained(capsys: pytest.CaptureFixture[str]):
     assert main(["train", "oneshot-jobshop", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("a planner, by oneshot: priorities and devices")

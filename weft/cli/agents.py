@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,10 +15,11 @@ from weft.cli import output
 if TYPE_CHECKING:
     from weft.execute.agents.launching import Status
     from weft.execute.agents.running import AgentsRun
+    from weft.scenarios import Scenario as Chosen
 
 BROKEN = 1
 """Exit code where a promise was not kept."""
-_OPTIONS = ("scheduler", "replicas", "patience", "latency", "bandwidth", "out")
+_OPTIONS = ("scheduler", "replicas", "step", "patience", "latency", "bandwidth", "out")
 """Arguments that errors name as options."""
 
 Scenario = Annotated[
@@ -43,7 +45,9 @@ Latency = Annotated[
 ]
 Bandwidth = Annotated[
     float | None,
-    typer.Option("--bandwidth", metavar="MBPS", help="Of each such link, in Mbps; 0 and default: no limit."),
+    typer.Option(
+        "--bandwidth", metavar="MBPS", min=0, help="Of each such link, in Mbps; 0 and default: no limit."
+    ),
 ]
 Patience = Annotated[
     str, typer.Option("--patience", metavar="TIME", help="Go on without a cluster that is away for so long.")
@@ -73,7 +77,6 @@ def agents(
     as_json: opt.Json = False,
 ) -> None:
     """Run edge clusters live; their coordinator may die."""
-    from weft.evaluation.sweep.elastic_runs import world_of
     from weft.execute.agents.link import Conditions
     from weft.execute.agents.running import run_agents
     from weft.execute.agents.setup import Setup
@@ -85,8 +88,7 @@ def agents(
     with opt.named(*_OPTIONS):
         setup = Setup(
             scheduler,
-            " ".join(part for part in (found.name, found.label) if part),
-            world_of(found, found.problem_name("test", 0), seed),
+            *_episode(found, seed),
             replicas,
             opt.parse_duration(step, "--step") or 0.0,
             stepwise,
@@ -97,11 +99,53 @@ def agents(
         ran = run_agents(
             problem, setup, out or new_folder(found.name), kill_at=tuple(kill or []), on_status=told
         )
+    missed = len(kill or []) + 1 - ran.checked.num_terms
+    if missed > 0:
+        output.note(f"--kill-coordinator-at: {missed} of {len(kill or [])} not done, the run was over before")
     if as_json:
         output.emit(output.document("agents", seed, ran.to_dict()))
     else:
         show(ran)
-    if not ran.checked.ok:
+    if ran.faults:
+        raise typer.Exit(BROKEN)
+
+
+def _episode(found: Chosen, seed: int) -> tuple[str, int]:
+    """What an episode is called, and the seed of its draws: that of ``weft evaluate``."""
+    from weft.evaluation.sweep.elastic_runs import world_of
+
+    label = " ".join(part for part in (found.name, found.label) if part)
+    return label, world_of(found, found.problem_name("test", 0), seed)
+
+
+def run_scenario(name: str, scheduler: str, seed: int, out: Path | None, as_json: bool) -> None:
+    """``weft run`` of a scenario of edge clusters: live, with the defaults of ``weft agents``."""
+    from weft.execute.agents.running import run_agents
+    from weft.execute.agents.setup import Setup
+    from weft.scenarios import scenario as chosen
+
+    found = chosen(name)
+    problem = found.elastic("test", 0)
+    with opt.named(*_OPTIONS):
+        setup = Setup(scheduler, *_episode(found, seed))
+        told = Progress(problem.num_tasks)
+        ran = run_agents(problem, setup, out or new_folder(found.name), on_status=told)
+    planned, actual = (float(one.finish.max()) for one in (ran.simulated, ran.run))
+    if as_json:
+        figures = {
+            "run": str(ran.folder), "on": "local", "scheduler": scheduler, "time_unit": "world steps",
+            "tasks": ran.checked.num_arrived, "planned": planned, "actual": actual,
+            "error_percent": 100.0 * (actual / planned - 1.0),
+            "attempts": ran.checked.num_arrived + ran.checked.num_again, "inversions": ran.inversions,
+            "ok": not ran.faults, "reason": "; ".join(ran.faults[:1]), "metrics": ran.run.figures,
+        }  # fmt: skip
+        output.emit(output.document("run", seed, figures))
+    else:
+        output.say(f"planned {planned:.0f} world steps by simulation, actual {actual:.0f}")
+        show(ran)
+        folder = shlex.quote(str(ran.folder))
+        output.next_command(f"weft report {folder} --out {folder}.html")
+    if ran.faults:
         raise typer.Exit(BROKEN)
 
 
@@ -132,9 +176,9 @@ def show(ran: AgentsRun) -> None:
         output.say(f"without a coordinator: {', '.join(f'{one:.2f} s' for one in ran.outages)}")
     if checked.num_again:
         output.say(f"{output.count(checked.num_again, 'placement')} withdrawn after a cluster was given up")
-    for fault in checked.faults:
+    for fault in ran.faults:
         output.say(output.safe(f"broken: {fault}"))
-    if checked.ok:
+    if not ran.faults:
         output.say(
             "promises kept: every task completed once, none lost or placed twice, units within capacity"
         )

@@ -32,7 +32,9 @@ from weft.cli import (
     show,
     stress,
     train,
+    validate,
 )
+from weft.cli.wrong_numbers import wrong_number
 from weft.errors import INTERRUPTED, NO_ROOM, InputError, WeftError
 from weft.plugins import named_by_user
 
@@ -54,7 +56,7 @@ app = typer.Typer(
 for verb in (
     plan.schedule,
     plan.compare,
-    plan.validate,
+    validate.validate,
     show.show,
     explain.explain,
     explain.gantt,
@@ -238,7 +240,9 @@ def _report(error: Exception, is_json: bool) -> int:
             if text.startswith(f"No such command '{word}'."):
                 text = f"No such command '{word}'. Did you mean '{verb}'?"
         command = getattr(getattr(error, "ctx", None), "command_path", "weft")
-        _print_error({"code": "bad-usage", "message": text}, f"{text} (see {command} --help)", is_json)
+        found = {"code": "bad-usage", "message": text} | wrong_number(error)
+        line = ": ".join(found[key] for key in ("field", "message") if key in found)
+        _print_error(found, f"{line} (see {command} --help)", is_json)
         return 2
     if isinstance(error, OSError) and (error.filename is not None or error.errno in NO_ROOM):
         reason, file = error.strerror or type(error).__name__, str(error.filename or "stdout")

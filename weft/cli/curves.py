@@ -25,7 +25,7 @@ def curves(
         typer.Option("--specialist", metavar="RUN", help="A specialist's run: when are the others as good?"),
     ] = None,
     within: Annotated[
-        float, typer.Option("--within", metavar="PERCENT", min=0.0, help="What counts as equal.")
+        float, typer.Option("--within", metavar="PERCENT", min=0, help="What counts as equal.")
     ] = 1.0,
     as_json: opt.Json = False,
 ) -> None:

@@ -1,11 +1,11 @@
-"""Verbs that plan and judge plans: schedule, compare, validate."""
+"""Verbs that plan: schedule and compare."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from weft.catalog import Result
     from weft.evaluation.comparing import Comparison, Contest, Row
     from weft.evaluation.figures.charts import Gantt
-    from weft.model.history_oracle import Violation as HistoryViolation
     from weft.model.problem import Problem
     from weft.model.schedule import Schedule
-    from weft.model.validate import Violation
 
 Noise = Annotated[
     str | None,
@@ -313,87 +311,3 @@ def _compare_command(
     words += ["--budget", budget] if budget is not None else []
     words += ["--effort", str(effort)] if effort is not None else []
     return output.in_full(" ".join(part for part in (shlex.join(words), question, "--json") if part))
-
-
-def validate(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="Workflow file, or a run's folder.")
-    ],
-    schedule: Annotated[
-        Path | None,
-        typer.Argument(metavar="SCHEDULE", show_default=False, help="Schedule file, whoever made it."),
-    ] = None,
-    cluster: opt.Cluster = None,
-    ccr: opt.Ccr = None,
-    copies: opt.Copies = True,
-    as_json: opt.Json = False,
-) -> None:
-    """Check a schedule or a run; exit code 1 if it is not valid."""
-    from weft.io.histories import is_history
-
-    if is_history(file) and schedule is None:
-        machines = opt.again(None, cluster, ccr, copies, 0)
-        if machines:
-            raise InputError(f"{machines} is about a workflow: leave it out", file=str(file))
-        _validate_run(file, as_json)
-        return
-    if schedule is None:
-        wanted = (
-            "a schedule to check too" if file.is_file() else "a file, or the folder of a run (history.jsonl)"
-        )
-        raise InputError(
-            f"expected {wanted}: weft validate FILE SCHEDULE, or weft validate RUN", file=str(file)
-        )
-    from weft.io.files import read_schedule
-    from weft.model.validate import validate as check
-
-    problem = load(file, cluster, ccr, copies)
-    plan = read_schedule(schedule, problem)
-    with output.progress(f"checking {len(plan)} placements"):
-        violations = check(plan)
-    unit, makespan = plan.time_unit, output.number(plan.makespan)
-    good = f"valid: {output.count(len(plan), 'placement')}, makespan {makespan} {unit}"
-    _say_violations(violations, {"makespan": plan.makespan}, good, as_json)
-
-
-def _validate_run(folder: Path, as_json: bool) -> None:
-    """Check the history of a run."""
-    from weft.io.histories import read_history
-    from weft.model.history_oracle import check_history
-
-    rows = read_history(folder)
-    with output.progress(f"checking {len(rows)} rows"):
-        violations = check_history(rows)
-    num = sum(row["event"] == "reported" for row in rows)
-    closed = rows[-1].get("ok")
-    ended = (
-        ""
-        if closed
-        else f"; the run was stopped: {output.safe(str(rows[-1].get('reason') or 'no reason given'))}"
-    )
-    good = f"valid: {output.count(len(rows), 'row')}, {output.count(num, 'task')} reported{ended}"
-    _say_violations(violations, {"rows": len(rows), "reported": num}, good, as_json)
-
-
-def _say_violations(
-    violations: Sequence[Violation | HistoryViolation],
-    fields: Mapping[str, object],
-    good: str,
-    as_json: bool,
-) -> None:
-    """Say what is wrong, or ``good``; exit code 1 where anything is."""
-    if as_json:
-        found = [asdict(violation) for violation in violations]
-        output.emit(output.document("validate", None, {"valid": not found, "violations": found, **fields}))
-    elif violations:
-        table = output.table(["rule", "task", "device", "detail"])
-        for v in violations:
-            table.add_row(
-                v.rule, *(output.safe("-" if x is None else x) for x in (v.task, v.device, v.detail))
-            )
-        output.show(table)
-        output.say(f"not valid: {output.count(len(violations), 'violation')}")
-    else:
-        output.say(good)
-    if violations:
-        raise typer.Exit(NOT_VALID)

@@ -12,6 +12,7 @@ import typer
 from weft.cli import options as opt
 from weft.cli import output
 from weft.errors import InputError
+from weft.kinds import ELASTIC
 
 if TYPE_CHECKING:
     from weft.evaluation.executed.executed import Executed
@@ -31,7 +32,7 @@ Graph = Annotated[
     typer.Argument(
         metavar="GRAPH",
         show_default=False,
-        help="Workflow file, or file of functions: flow.py, flow.py:NAME.",
+        help="Workflow file; file of functions: flow.py, flow.py:NAME; or a scenario of edge clusters.",
     ),
 ]
 On = Annotated[
@@ -94,6 +95,7 @@ RealTime = Annotated[
 
 
 def run(
+    context: typer.Context,
     graph: Graph = None,
     on: On = "local",
     cluster: opt.Cluster = None,
@@ -122,6 +124,9 @@ def run(
 
     if graph is None and jobs is None and not resume:
         raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
+    if graph is not None and is_scenario(graph):
+        _run_scenario(context, graph)
+        return
     times: dict[str, Any] = {
         "budget": opt.parse_duration(budget),
         "seconds": opt.parse_duration(length, "--length"),
@@ -148,6 +153,37 @@ def run(
         **flags,
     )
     _carry_out(request, out, resume, as_json)
+
+
+def is_scenario(name: str) -> bool:
+    """Whether this names a scenario, and no file."""
+    from weft.scenarios import recipe_names
+
+    return name in recipe_names() and not Path(name).exists()
+
+
+def _run_scenario(context: typer.Context, name: str) -> None:
+    """Run edge clusters live; other scenarios have no single workflow to carry out."""
+    from weft.cli.agents import run_scenario
+    from weft.scenarios import scenario
+
+    if scenario(name).kind is not ELASTIC:
+        raise InputError(
+            f"{name} is a scenario: weft evaluate {name} compares schedulers on it; weft run takes a workflow",
+            field="GRAPH",
+        )
+    given = context.params
+    told = {key for key in given if getattr(context.get_parameter_source(key), "name", "") == "COMMANDLINE"}
+    strange = sorted(told - {"graph", "scheduler", "on", "seed", "out", "as_json"})
+    if strange:
+        option = f"--{strange[0].replace('_', '-')}"
+        raise InputError(f"is not about edge clusters: see weft agents {name} --help", field=option)
+    if given["on"] != "local":
+        raise InputError(
+            f"edge clusters run on this machine: expected local, got {given['on']!r}", field="--on"
+        )
+    scheduler = given["scheduler"] if "scheduler" in told else "optimus"
+    run_scenario(name, scheduler, given["seed"], given["out"], given["as_json"])
 
 
 def _carry_out(request: Request, out: Path | None, resume: bool, as_json: bool) -> None:

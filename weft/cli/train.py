@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,21 +77,21 @@ def train(
 ) -> None:
     """Train a policy; resumes after an interruption."""
     from weft.scenarios import parse_assignments
-    from weft.training.distributed.config import spread_settings
-    from weft.training.recipes import read_recipe
-    from weft.training.run.once import Reporter
+    from weft.training.algorithms import Asked
+    from weft.training.recipes import read_spread
+    from weft.training.run.once import Reporter, check_asked
     from weft.training.run.seeds import parse_seeds
     from weft.training.train import train as run
 
-    changes = spread_settings(parse_assignments(settings or []), engine, actors, address)
-    chosen = read_recipe(recipe, changes)
+    changes = parse_assignments(settings or [])
+    chosen = read_spread(recipe, changes, engine, actors, address)
     numbers = None if seeds is None else parse_seeds(seeds)
     if dry_run:
         for one in numbers or (seed,):
-            chosen.check(one)
+            check_asked(chosen, Asked(one, device, start, has_tensorboard=tensorboard, address=address))
         _describe(chosen, seed, as_json)
         return
-    with output.progress(f"training {chosen.name}{_several(numbers)}"):
+    with ExitStack() as stack:
         found = run(
             recipe,
             out,
@@ -103,9 +104,12 @@ def train(
             start=start,
             resume=resume,
             tensorboard=tensorboard,
+            engine=engine,
+            actors=actors,
             address=address,
             on_progress=Reporter(chosen),
             on_notice=output.note,
+            on_ready=lambda: stack.enter_context(output.progress(_what(chosen, numbers))),
         )
     if as_json:
         output.emit(found.to_dict())
@@ -114,8 +118,9 @@ def train(
     output.next_command(chosen.next_command(found.run if found.is_group else f"{found.run}@best"))
 
 
-def _several(seeds: Sequence[int] | None) -> str:
-    return f" with {output.count(len(seeds), 'seed')}" if seeds else ""
+def _what(recipe: TrainingRecipe, seeds: Sequence[int] | None) -> str:
+    several = f" with {output.count(len(seeds), 'seed')}" if seeds else ""
+    return f"training {recipe.name}{several}"
 
 
 def _describe(recipe: TrainingRecipe, seed: int, as_json: bool) -> None:
@@ -126,6 +131,7 @@ def _describe(recipe: TrainingRecipe, seed: int, as_json: bool) -> None:
         what = {"recipe": recipe.to_dict(), "algorithm": recipe.algorithm, "role": row.role}
         output.emit(output.document("train", seed, what))
         return
-    output.say(f"a {row.role}, by {recipe.algorithm}: {row.words}")
+    article = "an" if row.role[0] in "aeiou" else "a"
+    output.say(f"{article} {row.role}, by {recipe.algorithm}: {row.words}")
     for key, value in recipe.to_dict().items():
         output.say(f"{key}: {value}")

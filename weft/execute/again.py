@@ -39,6 +39,15 @@ class Again:
         """Orders of results that no device can make before another is back."""
         return self._drive.ledger.again.on(self._drive.told.away)
 
+    @property
+    def reason(self) -> str:
+        """Why what was decided is not ordered, where it waits for results; else empty."""
+        if put_off := self.put_off:
+            return f"no device is there that can make the result of {put_off[0].task} again"
+        if waiting := self._drive.ledger.again.waiting:
+            return f"{waiting[0].task} waits for a result that is made again"
+        return ""
+
     def take_up(self, put_off: list[Order]) -> None:
         """A device is back: order what was put off, where there is one for it now."""
         for order in put_off:

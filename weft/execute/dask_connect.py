@@ -209,6 +209,7 @@ def _worker_options(package: Any, worker: LocalWorker) -> dict[str, Any]:
             "host": "127.0.0.1",
             "dashboard": False,
             "silence_logs": logging.ERROR,
+            "preload": ["weft.execute.dask_quiet"],
             "name": worker.name,
             "nthreads": worker.threads,
             "memory_limit": worker.memory or 0,

@@ -252,13 +252,12 @@ class Drive:
 
     def _note_wait(self) -> None:
         """Write down why nothing is ordered, where something could be expected."""
-        put_off = self._again.put_off
-        if self.history.has_answer or not (self.told.session.num_waiting or put_off):
+        if self.history.has_answer:
             return
-        reason = f"{self.told.session.scheduler} starts nothing yet"
-        if not self.told.session.num_waiting:
-            reason = f"no device is there that can make the result of {put_off[0].task} again"
-        self.history.add("waited", self.now, reason=reason)
+        if self.told.session.num_waiting:
+            self.history.add("waited", self.now, reason=f"{self.told.session.scheduler} starts nothing yet")
+        elif reason := self._again.reason:
+            self.history.add("waited", self.now, reason=reason)
 
     def _note_ends(self, ended: Sequence[End]) -> None:
         """Write down which jobs are over, once nothing is queued ahead any more of what was dropped from them."""

@@ -201,9 +201,10 @@ def _token() -> str:
     return secrets.token_hex(32)
 
 
-def _reach(on: str) -> Connection:
+def check_address(on: str) -> tuple[str, int]:
+    """Host and port of a Ray that answers; what does not is refused."""
     host, port = _host_and_port(on)
-    ray = ray_package()
+    ray_package()
     if port == CLIENT_PORT and importlib.util.find_spec("grpc") is None:
         raise InputError(
             "Ray's client needs grpcio, which is not installed: pip install 'ray[client]'", field="on"
@@ -211,6 +212,12 @@ def _reach(on: str) -> Connection:
     if not _speaks_grpc(host, port):
         # Ray itself would try for minutes, and write a page about it.
         raise InputError(f"no Ray answers at {on} within {PATIENCE:g} s", field="on")
+    return host, port
+
+
+def _reach(on: str) -> Connection:
+    host, port = check_address(on)
+    ray = ray_package()
     if ray.is_initialized():
         known = str(ray.get_runtime_context().gcs_address)
         if port not in (CLIENT_PORT, int(known.rpartition(":")[2])):

@@ -35,6 +35,11 @@ class Remakes:
         """The orders that make a result on any of these devices."""
         return [maker for maker in self._makers.values() if maker.device in devices]
 
+    @property
+    def waiting(self) -> list[Order]:
+        """The orders that wait for a result."""
+        return [one for rows in self._waiting.values() for one in rows]
+
     def add(self, maker: Order, waiting: Order) -> None:
         """An order makes a result that another waits for."""
         self._makers[maker.key] = maker

@@ -13,20 +13,18 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weft.errors import InputError
+from weft.io.cluster_tables import SCHEMA as SCHEMA
+from weft.io.cluster_tables import ClusterTables, DeviceTable, LinkTable, NodeTable, own_tables, tables_of
 from weft.io.sources import shown
 from weft.io.units import parse_bandwidth, parse_seconds
 from weft.model.cluster import INFINITE, Cluster, DeviceClass
 from weft.model.graph import Floats, Ints32
 
-if TYPE_CHECKING:
-    from weft.io.headers import ClusterPart, DevicePart, LinkPart, NodePart
-
-SCHEMA = "weft/cluster/1"
 MAX_DEVICES = 1_000_000
 MAX_GROUPS = 4096
 """Link tables are square over groups of devices that share their links."""
@@ -49,6 +47,11 @@ def builtin_clusters() -> dict[str, str]:
 
 def builtin_cluster(name: str) -> Cluster:
     """The built-in cluster of this name; the error lists them."""
+    return _cluster(own_tables(tomllib.loads(own_text(name))), name)
+
+
+def own_text(name: str) -> str:
+    """The TOML of the built-in cluster of this name."""
     texts = _builtin_texts()
     if name not in texts:
         close = difflib.get_close_matches(name, texts, 1)
@@ -57,7 +60,7 @@ def builtin_cluster(name: str) -> Cluster:
             f"no file and no built-in cluster {shown(name)}{hint} (built in: {', '.join(texts)})",
             field="cluster",
         )
-    return cluster_from_document(tomllib.loads(texts[name]), name)
+    return texts[name]
 
 
 def is_builtin(name: str) -> bool:
@@ -69,7 +72,10 @@ def cluster_from_document(document: dict[str, Any], name: str = "cluster", where
     """A cluster from the tables of its file."""
     from weft.io.headers import ClusterPart, checked
 
-    part = checked(ClusterPart, document, where)
+    return _cluster(tables_of(checked(ClusterPart, document, where)), name)
+
+
+def _cluster(part: ClusterTables, name: str) -> Cluster:
     if part.schema_name != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {shown(part.schema_name)}", field="schema")
     layout = _Layout.of(part)
@@ -95,12 +101,12 @@ def cluster_from_document(document: dict[str, Any], name: str = "cluster", where
 class _Layout:
     """Devices in file order: those of the nodes first, then the lone ones, each a node of its own."""
 
-    classes: dict[str, DevicePart] = field(default_factory=dict)
+    classes: dict[str, DeviceTable] = field(default_factory=dict)
     places: list[tuple[int, int]] = field(default_factory=list)  # (class, node) of every device
-    nodes: list[NodePart | None] = field(default_factory=list)
+    nodes: list[NodeTable | None] = field(default_factory=list)
 
     @classmethod
-    def of(cls, part: ClusterPart) -> _Layout:
+    def of(cls, part: ClusterTables) -> _Layout:
         """Lay out the devices of a cluster file."""
         layout = cls()
         for i, node in enumerate(part.node):
@@ -125,13 +131,13 @@ class _Layout:
         if len(self.places) + count > MAX_DEVICES:
             raise InputError(f"expected at most {MAX_DEVICES} devices", field="count")
 
-    def _define(self, device: DevicePart, where: str) -> None:
+    def _define(self, device: DeviceTable, where: str) -> None:
         """Note a class; a mention with nothing but class and count refers to the full one."""
         known = self.classes.get(device.class_name)
-        if known is None or _is_mention(known):
+        if known is None or known.is_mention:
             self.classes[device.class_name] = device
-        elif not _is_mention(device) and _shared_fields(known) != _shared_fields(device):
-            ours, theirs = _shared_fields(known), _shared_fields(device)
+        elif not device.is_mention and known.of_class != device.of_class:
+            ours, theirs = known.of_class, device.of_class
             different = ", ".join(key for key in ours if ours[key] != theirs[key])
             raise InputError(
                 f"class {shown(device.class_name)} is defined twice with different {different}", field=where
@@ -155,24 +161,15 @@ class _Layout:
         return tuple(_device_class(device) for device in self.classes.values())
 
 
-def _is_mention(device: DevicePart) -> bool:
-    return device.model_fields_set <= {"class_name", "count"}
-
-
-def _shared_fields(device: DevicePart) -> dict[str, Any]:
-    return device.model_dump(exclude={"count"})
-
-
-def _device_class(device: DevicePart) -> DeviceClass:
+def _device_class(device: DeviceTable) -> DeviceClass:
     """Without times and speeds a class has speed 1; with them only a speed that is given."""
-    values = _shared_fields(device)
-    name = values.pop("class_name")
+    values = device.of_class
     if values["speed"] is None and not device.times and not device.speeds:
         values["speed"] = 1.0
-    return DeviceClass(name, **values)
+    return DeviceClass(device.class_name, **values)
 
 
-def _link_groups(part: ClusterPart, layout: _Layout) -> tuple[Ints32, Floats, Floats]:
+def _link_groups(part: ClusterTables, layout: _Layout) -> tuple[Ints32, Floats, Floats]:
     """Link group of every device, and the two tables over the groups."""
     group, group_node, group_class = _group(part, layout)
     latency = np.full((len(group_node), len(group_node)), part.latency or 0.0)
@@ -197,7 +194,7 @@ def _link_groups(part: ClusterPart, layout: _Layout) -> tuple[Ints32, Floats, Fl
     return group, latency, bandwidth
 
 
-def _group(part: ClusterPart, layout: _Layout) -> tuple[Ints32, Ints32, Ints32]:
+def _group(part: ClusterTables, layout: _Layout) -> tuple[Ints32, Ints32, Ints32]:
     """Group per device; node (-1: shared by all lone devices) and class (-1: any) per group.
 
     Groups are split by class only where links between classes are given.
@@ -223,7 +220,7 @@ def _group(part: ClusterPart, layout: _Layout) -> tuple[Ints32, Ints32, Ints32]:
     return np.array(group, dtype=np.int32), keys[:, 0], keys[:, 1]
 
 
-def _set_link(latency: Floats, bandwidth: Floats, first: Any, second: Any, link: LinkPart) -> None:
+def _set_link(latency: Floats, bandwidth: Floats, first: Any, second: Any, link: LinkTable) -> None:
     """Both directions between two masks of groups."""
     for a, b in ((first, second), (second, first)):
         if link.latency is not None:
@@ -248,7 +245,7 @@ def _refuse_nodes(nodes: Sequence[int], count: int, where: str) -> None:
         raise InputError(f"expected two different nodes, got {nodes[0]} twice", field=where)
 
 
-def _full_table(part: ClusterPart, layout: _Layout) -> tuple[Ints32, Floats, Floats]:
+def _full_table(part: ClusterTables, layout: _Layout) -> tuple[Ints32, Floats, Floats]:
     """Every device is a group of its own; the diagonal of the tables does not matter."""
     inner = any(node.inner_bandwidth is not None or node.inner_latency is not None for node in part.node)
     if part.link or inner:

@@ -221,6 +221,7 @@ def lost_columns(graph: TaskGraph, form: str) -> tuple[str, ...]:
         "slots": bool((graph.slots != 1).any()),
         "branch": bool((graph.branch != ALWAYS).any()),
         "curve": graph.is_elastic,
+        "saved": bool(graph.saved.size),
         "times": bool((~np.isnan(graph.times)).any()),
         "cores": wfformat.CORES in graph.resources,
         "resources": any(name != wfformat.CORES for name in graph.resources),

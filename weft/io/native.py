@@ -33,7 +33,19 @@ NEVER = "never"
 COMMANDS = "commands"
 """Entry of a graph's metadata: what tasks run, by name; nothing runs it unless a person allows that."""
 _TOP_KEYS = ("schema", "name", "time_unit", "metadata", "curves", "courses", "switching", "tasks", "edges")
-_TASK_KEYS = ("name", "work", "kind", "times", "slots", "memory", "demands", "curve", "after", "command")
+_TASK_KEYS = (
+    "name",
+    "work",
+    "kind",
+    "times",
+    "slots",
+    "memory",
+    "demands",
+    "curve",
+    "saved",
+    "after",
+    "command",
+)
 _EDGE_KEYS = ("source", "target", "data", "probability", "branch")
 
 
@@ -51,6 +63,7 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
     parse = partial(parse_time, unit=time_unit)
     classes, times = _map_columns(tasks, "times", np.nan, parse)
     resources, demands = _map_columns(tasks, "demands", 0.0)
+    saved = _saved(tasks, classes)
     edges = _edge_columns(document, tasks, index)
     return TaskGraph(
         _work(tasks, parse),
@@ -70,6 +83,7 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
         if "switching" in document
         else 0.0,
         curve=whole_numbers([row.get("curve", -1) for row in tasks], "tasks", "curve", low=-1),
+        saved=saved,
         name=document.get("name", name),
         time_unit=time_unit,
         metadata=document.get("metadata", {}) | _commands(tasks),
@@ -145,6 +159,22 @@ def _map_columns(
         )
         table[rows, c] = np.where(is_never, np.inf, column)
     return tuple(cells), table
+
+
+def _saved(tasks: Sequence[Row], classes: Sequence[str]) -> Floats | None:
+    """Shares saved within a launch, of the classes that run times name."""
+    names, found = _map_columns(tasks, "saved", 0.0)
+    if found is None:
+        return None
+    for name in names:
+        if name not in classes:
+            i = next(i for i, row in enumerate(tasks) if name in row.get("saved", {}))
+            raise InputError(
+                f"expected a class that some task has times for, got {shown(name)}", field=f"tasks[{i}].saved"
+            )
+    table = np.zeros((len(tasks), len(classes)))
+    table[:, [classes.index(name) for name in names]] = found
+    return table
 
 
 def _curves(document: Row) -> Floats | None:
@@ -263,6 +293,8 @@ def _task_rows(graph: TaskGraph) -> list[dict[str, Any]]:
         rows[i].setdefault("times", {})[graph.classes[c]] = NEVER if np.isinf(value) else value
     for i, r in np.argwhere(graph.demands != 0).tolist():
         rows[i].setdefault("demands", {})[graph.resources[r]] = float(graph.demands[i, r])
+    for i, c in np.argwhere(graph.saved != 0).tolist():
+        rows[i].setdefault("saved", {})[graph.classes[c]] = float(graph.saved[i, c])
     commands: dict[str, Any] = graph.metadata.get(COMMANDS) or {}
     for row in rows:
         if row["name"] in commands:

@@ -90,7 +90,7 @@ def schedule_document(
 
 
 def _placement_rows(plan: Schedule) -> list[dict[str, Any]]:
-    """One object per row; attempt, batch, outcome and units only where they are not the usual."""
+    """One object per row; attempt, batch, launch, outcome and units only where they are not the usual."""
     rows = []
     for i, p in enumerate(plan.placements()):
         row: dict[str, Any] = {"job": p.job, "task": p.task, "copy": p.copy, "device": p.device}
@@ -99,6 +99,8 @@ def _placement_rows(plan: Schedule) -> list[dict[str, Any]]:
             row["attempt"] = p.attempt
         if p.batch >= 0:
             row["batch"] = p.batch
+        if p.launch >= 0:
+            row["launch"] = p.launch
         if p.outcome != OUTCOMES[DONE]:
             row["outcome"] = p.outcome
         if len(plan.units):
@@ -161,6 +163,9 @@ def schedule_from_document(document: Row, problem: Problem) -> Schedule:
         attempt.astype(np.int32),
         whole_numbers([row.get("batch", -1) for row in rows], where, "batch", low=-1).astype(np.int32),
         outcome=np.array(_outcomes(rows), dtype=np.int8),
+        launch=whole_numbers([row.get("launch", -1) for row in rows], where, "launch", low=-1).astype(
+            np.int32
+        ),
         **_units(rows),
     )
 

@@ -44,13 +44,21 @@ def simple_bound(problem: Problem) -> Bound:
 def critical_path(problem: Problem) -> Bound:
     """Longest path with every task on its fastest device and no transfers, from the releases."""
     first = min(job.release for job in problem.jobs)
-    end = first
+    end, shortest = first, shortest_run_times(problem)
     for j, job in enumerate(problem.jobs):
-        best = problem.best_run_times[problem.offsets[j] : problem.offsets[j + 1]]
+        best = shortest[problem.offsets[j] : problem.offsets[j + 1]]
         if not len(best):
             continue
         end = max(end, job.release + longest_path(job.graph, best))
     return Bound(end - first, "critical-path")
+
+
+def shortest_run_times(problem: Problem) -> Floats:
+    """The least any schedule spends on every task (num_tasks,): where it runs fastest, within a launch if that saves time."""
+    if not problem.saved.size:
+        return problem.best_run_times
+    launched = problem.least_run_times[:, problem.device_counts > 0].min(axis=1)
+    return np.asarray(np.minimum(problem.best_run_times, launched))
 
 
 def longest_path(graph: TaskGraph, lengths: Floats) -> float:
@@ -60,7 +68,7 @@ def longest_path(graph: TaskGraph, lengths: Floats) -> float:
 
 def shortest_job_times(problem: Problem) -> Floats:
     """Critical path of each job (num_jobs,) on the fastest devices, data moved at once."""
-    best, at = problem.best_run_times, problem.offsets
+    best, at = shortest_run_times(problem), problem.offsets
     return np.array([longest_path(job.graph, best[at[j] : at[j + 1]]) for j, job in enumerate(problem.jobs)])
 
 
@@ -143,5 +151,5 @@ def _spread(problem: Problem, tasks: np.ndarray, classes: np.ndarray) -> float:
     first = release[problem.job_of[chosen]].min() - release.min()
     capacity = (problem.device_counts * problem.cluster.class_column("slots"))[classes].sum()
     batch = problem.cluster.class_column("batch")[classes & (problem.device_counts > 0)].max(initial=1.0)
-    work = (problem.best_run_times * slots)[chosen].sum()
+    work = (shortest_run_times(problem) * slots)[chosen].sum()
     return float(first + work / capacity / batch)

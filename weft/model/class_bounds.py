@@ -81,7 +81,7 @@ def _releases(problem: Problem) -> Floats:
 
 def _layout(problem: Problem) -> Layout:
     present = np.flatnonzero(problem.device_counts > 0)
-    run = problem.run_times[:, present].copy()
+    run = problem.least_run_times[:, present].copy()
     if problem.eligible.size:
         device_class = problem.cluster.device_class
         may = np.stack([problem.eligible[:, device_class == c].any(axis=1) for c in present], axis=1)

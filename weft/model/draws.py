@@ -54,6 +54,8 @@ BOOKING = 19
 """Which jobs of a stream book a device, and of which class: (job, number)."""
 SEARCHED = 20
 """Noise on which static maps are searched; part of the seed."""
+MEASURED = 21
+"""Noise on speeds of elastic tasks that an allocator measures: (step, type, point of the grid)."""
 
 
 def keyed_uniform(*key: npt.ArrayLike) -> Floats:

@@ -67,7 +67,7 @@ def _uses(problem: Problem) -> tuple[Floats, Ints, Floats]:
         rate = float(np.mean([1.0 / (problem.jobs[j].interval or np.inf) for j in jobs.tolist()]))
         first, last = problem.offsets[jobs[0]], problem.offsets[jobs[0] + 1]
         merged: dict[bytes, Floats] = {}
-        for row in problem.run_times[first:last]:
+        for row in problem.least_run_times[first:last]:
             shape = np.round(row / row.min(), 9).tobytes()
             merged[shape] = merged.get(shape, np.zeros(len(row))) + row * rate
         table += [*merged.values()]

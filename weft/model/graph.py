@@ -83,6 +83,9 @@ class TaskGraph:
     courses, switching
         How the rate of each curve changes with progress, as factors over equal parts of it (none: it
         does not), and the time that passes without progress whenever the units of a task change.
+    saved
+        Share of its run time per class that a task saves where it follows its only parent within one launch
+        (:mod:`weft.model.launches`); 0: it cannot follow there.
     """
 
     work: Floats  # (num_tasks,)
@@ -104,6 +107,7 @@ class TaskGraph:
     curve: Ints32  # (num_tasks,)
     courses: Floats  # (num_curves or 0, num_parts)
     switching: Floats  # (num_curves,)
+    saved: Floats  # (num_tasks, num_classes), or (0, 0): nothing is
     name: str
     time_unit: str
     metadata: Mapping[str, Any]
@@ -130,6 +134,7 @@ class TaskGraph:
         curve: npt.ArrayLike = -1,
         courses: npt.ArrayLike | None = None,
         switching: npt.ArrayLike = 0.0,
+        saved: npt.ArrayLike | None = None,
         name: str = "graph",
         time_unit: str = "s",
         metadata: Mapping[str, Any] | None = None,
@@ -156,7 +161,10 @@ class TaskGraph:
             "curves": np.zeros((0, 0)) if curves is None else np.array(curves, dtype=np.float64),
             "curve": column_of(curve, n, np.int32, "curve"),
             "courses": np.zeros((0, 0)) if courses is None else np.array(courses, dtype=np.float64),
+            "saved": np.zeros((0, 0)),
         }
+        if saved is not None and np.any(saved):
+            columns["saved"] = table_of(saved, n, len(classes), 0.0, "saved")
         lost = switching if np.size(switching) else 0.0  # a graph that had no curves is given some
         columns["switching"] = column_of(lost, len(columns["curves"]), np.float64, "switching")
         sort_edges(columns, n)

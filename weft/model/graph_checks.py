@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.model.columns import ALWAYS
+from weft.model.launches import parent_in_chain
 
 if TYPE_CHECKING:
     from weft.model.graph import TaskGraph
@@ -24,6 +25,8 @@ def check(graph: TaskGraph) -> None:
     if graph.is_conditional:
         _check_branches(graph)
     graph.order  # noqa: B018  raises on a cycle
+    if graph.saved.size:
+        _check_saved(graph)
 
 
 def _check_tasks(graph: TaskGraph) -> None:
@@ -81,6 +84,21 @@ def _check_curves(graph: TaskGraph) -> None:
         raise InputError("expected finite factors > 0", field="courses")
     if not ((graph.switching >= 0) & np.isfinite(graph.switching)).all():
         raise InputError("expected finite times >= 0", field="switching")
+
+
+def _check_saved(graph: TaskGraph) -> None:
+    bad = _first(~((graph.saved >= 0) & (graph.saved < 1)).all(axis=1))
+    if bad >= 0:
+        raise InputError(
+            f"expected shares from 0 to below 1, got {graph.saved[bad].tolist()}",
+            field=f"tasks.{graph.names[bad]}.saved",
+        )
+    bad = _first(graph.saved.any(axis=1) & (parent_in_chain(graph) < 0))
+    if bad >= 0:
+        raise InputError(
+            f"expected 0 for a task that does not follow one parent as its only child, got {graph.saved[bad].tolist()}",
+            field=f"tasks.{graph.names[bad]}.saved",
+        )
 
 
 def _check_edges(graph: TaskGraph) -> None:

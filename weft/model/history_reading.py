@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.model.history_form import SECONDS, Row, fault_of
 from weft.model.history_state import LOST, Device, Job, Name, Order, Task
 from weft.model.history_waits import Waits
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One broken rule; task as JOB/TASK and device by name, None where the rule names none."""
-
-    rule: str
-    task: str | None
-    device: str | None
-    detail: str
-
-    def __str__(self) -> str:
-        where = ", ".join(name for name in (self.task, self.device) if name is not None)
-        return f"{self.rule} ({where}): {self.detail}" if where else f"{self.rule}: {self.detail}"
+from weft.model.violation import Violation as Violation
 
 
 class Reading:

@@ -32,6 +32,7 @@ class OracleInput:
         self.copy: list[int] = schedule.copy.tolist()
         self.attempt: list[int] = schedule.attempt.tolist()
         self.batch: list[int] = schedule.batch.tolist()
+        self.launch: list[int] = schedule.launch.tolist()
         self.outcome: list[int] = schedule.outcome.tolist()
         self.units: list[list[float]] = schedule.units.tolist()
         self.graphs: list[TaskGraph] = [job.graph for job in problem.jobs]
@@ -143,6 +144,35 @@ class OracleInput:
         if self.realised is not None:
             return self.realised[task][class_index]
         return self._alone(task, device_class) + self.overhead(class_index)
+
+    @cached_property
+    def launches(self) -> dict[int, list[int]]:
+        """Rows per launch, in time order."""
+        groups: dict[int, list[int]] = {}
+        for row in self.ran:
+            if self.launch[row] >= 0:
+                groups.setdefault(self.launch[row], []).append(row)
+        for rows in groups.values():
+            rows.sort(key=lambda row: (self.start[row], self.finish[row]))
+        return groups
+
+    def through(self, row: int) -> float:
+        """When what a row made is there: at its end, or at that of its launch."""
+        rows = [row] if self.launch[row] < 0 else self.launches[self.launch[row]]
+        return max(self.finish[one] for one in rows)
+
+    def share_taken(self, row: int) -> float:
+        """Share of its run time that a row takes: less where it follows another within a launch."""
+        if self.launch[row] < 0 or self.launches[self.launch[row]][0] == row:
+            return 1.0
+        return 1.0 - self.share_saved(self.task[row], self.class_of[self.device[row]])
+
+    def share_saved(self, task: int, class_index: int) -> float:
+        """Share of its run time that a task saves within a launch on a class; 0: it cannot follow there."""
+        graph, name = self.graphs[self.job[task]], self.cluster.classes[class_index].name
+        if not graph.saved.size or name not in graph.classes:
+            return 0.0
+        return float(graph.saved[task - self.first[self.job[task]], graph.classes.index(name)])
 
     def overhead(self, class_index: int) -> float:
         """Time that passes for every task on a class besides its run time."""

@@ -21,6 +21,7 @@ from weft.model.job import INFINITE, named_apart
 from weft.model.job import OVERRUNS as OVERRUNS
 from weft.model.job import QUEUE as QUEUE
 from weft.model.job import Job as Job
+from weft.model.launches import saved_on
 from weft.model.noise import LOGNORMAL, check_noise
 from weft.model.realisation import Realisation as Realisation
 from weft.model.realisation import expected as expected
@@ -262,6 +263,18 @@ class Problem:
                 alone = self.run_times[self.offsets[j] + elastic][:, present] - overhead
                 best[self.offsets[j] + elastic] = (alone / rate + overhead).min(axis=1, initial=INFINITE)
         return best
+
+    @cached_property
+    def saved(self) -> Floats:
+        """Share of its run time that every task saves within a launch, per class; (0, 0) where none does."""
+        if not any(job.graph.saved.size for job in self.jobs):
+            return np.zeros((0, 0))
+        return np.concatenate([saved_on(job.graph, self.cluster) for job in self.jobs])
+
+    @cached_property
+    def least_run_times(self) -> Floats:
+        """Run time of every task on every class, within a launch where that saves some: no schedule has less."""
+        return self.run_times * (1.0 - self.saved) if self.saved.size else self.run_times
 
     @cached_property
     def ccr(self) -> float:

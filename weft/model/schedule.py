@@ -24,26 +24,14 @@ from weft.model.bounds import (
     unfairness_of,
 )
 from weft.model.graph import Floats, Ints, Ints32
+from weft.model.placement import ABORTED as ABORTED
+from weft.model.placement import DONE as DONE
+from weft.model.placement import EXPIRED as EXPIRED
+from weft.model.placement import OUTCOMES as OUTCOMES
+from weft.model.placement import SKIPPED as SKIPPED
+from weft.model.placement import Placement as Placement
 from weft.model.problem import Problem, Realisation
 from weft.model.series import SeriesFigures
-
-OUTCOMES = ("done", "skipped", "expired", "aborted")
-DONE, SKIPPED, EXPIRED, ABORTED = range(4)
-
-
-@dataclass(frozen=True)
-class Placement:
-    """One row of a schedule, as a view; ``device`` is None for a task that never ran."""
-
-    job: str
-    task: str
-    copy: int
-    attempt: int
-    device: str | None
-    batch: int
-    start: float
-    finish: float
-    outcome: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +55,7 @@ class Schedule:
     """What happened, if the schedule was carried out; None for a plan."""
     lower_bounds: tuple[Bound, ...] = ()
     """Bounds a solver proved, besides the cheap ones."""
+    launch: Ints32 = field(default_factory=lambda: np.zeros(0, np.int32))  # (num_rows,) -1: alone
 
     def __post_init__(self) -> None:
         rows = len(self.task)
@@ -78,6 +67,7 @@ class Schedule:
             "copy": (np.int32, 0),
             "attempt": (np.int32, 0),
             "batch": (np.int32, -1),
+            "launch": (np.int32, -1),
             "outcome": (np.int8, DONE),
         }
         columns = {}
@@ -134,6 +124,7 @@ class Schedule:
             float(self.start[row]),
             float(self.finish[row]),
             OUTCOMES[self.outcome[row]],
+            int(self.launch[row]),
         )
 
     def placements(self) -> Iterator[Placement]:

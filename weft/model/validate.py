@@ -17,6 +17,7 @@ from weft.model.cluster import DeviceClass
 from weft.model.oracle_input import OracleInput
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import DONE, EXPIRED, SKIPPED, Schedule
+from weft.model.validate_launches import check_launches
 from weft.model.validate_series import check_order, check_overruns
 from weft.model.violation import ROUNDING as ROUNDING
 from weft.model.violation import TOLERANCE as TOLERANCE
@@ -36,6 +37,7 @@ RULES = (
     "class",  # the class of the device can run the task
     "duration",  # finish - start is the run time
     "batch",  # a batch is of one kind, starts and ends as one, and is not too large
+    "launch",  # a launch is of consecutive tasks of a chain, on one device that saves time so, without a gap
     "booked",  # nothing starts that leaves less of a device than other jobs have booked, or before its own booking
     "slots",  # at every instant, per device
     "memory",
@@ -66,8 +68,8 @@ def validate(
         schedule.realisation if realisation is None else realisation,
     )
     checks = (
-        *(_rows, _tasks, _places, _durations, _batches, _booked, _capacities, _precedence, _one_port),
-        *(check_overruns, check_order),
+        *(_rows, _tasks, _places, _durations, _batches, check_launches, _booked, _capacities),
+        *(_precedence, _one_port, check_overruns, check_order),
     )
     return tuple(violation for check in checks for violation in check(given))
 
@@ -143,6 +145,7 @@ def _duration(given: OracleInput, row: int) -> Iterator[Violation]:
     """A batch takes as long as its longest member; what was not done may have been cut short."""
     class_index = given.class_of[given.device[row]]
     expected = max(given.expected(given.task[other], class_index) for other in given.together(row))
+    expected *= given.share_taken(row)
     took = given.finish[row] - given.start[row]
     allowed = TOLERANCE * expected + ROUNDING * abs(given.finish[row])
     is_wrong = abs(took - expected) > allowed if given.outcome[row] == DONE else took > expected + allowed

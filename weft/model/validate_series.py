@@ -67,7 +67,7 @@ def check_order(given: OracleInput) -> Iterator[Violation]:
                         detail = f"starts at {given.start[row]}, before the instance ahead of it is through at {before}"
                         yield broken(given, "order", detail, row)
             for k in range(given.first[j + 1] - given.first[j]):
-                ends = [given.finish[row] for row in by_task.get(given.first[j] + k, [])]
+                ends = [given.through(row) for row in by_task.get(given.first[j] + k, [])]
                 upto[k] = max([upto.get(k, -math.inf), *ends])
 
 

@@ -14,7 +14,7 @@ ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken rule; task and device by display name, None where the rule names none."""
+    """One broken rule; task (in a history JOB/TASK) and device by display name, None where the rule names none."""
 
     rule: str
     task: str | None

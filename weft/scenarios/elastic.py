@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from weft.scenarios.scenario import Scenario
 
 RESOURCES = ("cpu", "gpu")
+NAMES = (*RESOURCES, "memory")
+"""The third one only where capacities have three parts; speeds do not depend on it."""
 TYPES = ("synthetic", "test-bed", "pointer", "amdahl", "table")
 PROGRESS_BY = ("constant", "loss")
 NUM_EPOCHS = {"vision": 16, "language": 12}
@@ -39,11 +41,11 @@ SETTINGS = (
     Setting("clusters", "whole", 3, "clusters, each with an agent", 1, 62),
     Setting("tasks", "whole", 192, "tasks that arrive in an episode", 1, 100_000),
     Setting("arrival_rate", "number", 2.0, "tasks that arrive in a world step, on average", 0.001, 500),
-    Setting("capacity", "texts", ("16x16",), "CPUs x GPUs of each cluster; one: of all"),
+    Setting("capacity", "texts", ("16x16",), "CPUs x GPUs (x memory) of each cluster; one: of all"),
     Setting("types", "text", "synthetic", "types of task; table: those of a file", choices=TYPES),
     Setting("table", "path", "", "a CSV of measured run times: task, cpu, gpu, seconds and perhaps loss"),
-    Setting("least", "text", "2x1", "CPUs x GPUs that a task needs"),
-    Setting("most", "text", "16x16", "CPUs x GPUs that a task may have"),
+    Setting("least", "text", "2x1", "CPUs x GPUs (x memory) that a task needs"),
+    Setting("most", "text", "16x16", "CPUs x GPUs (x memory) that a task may have"),
     Setting("progress", "text", "constant", "speed over a task's course: constant, or by its losses", choices=PROGRESS_BY),
     Setting("step_seconds", "number", 10.0, "length of a world step, where run times are in seconds", 0.001, 1e6),
     Setting("noise", "number", 0.1, "progress of a step varies by this much up and down", 0, 1),
@@ -69,14 +71,14 @@ def refuse_graph(chosen: Scenario, split: str, index: int) -> Problem:
 def elastic_problem(chosen: Scenario, split: str, index: int) -> ElasticProblem:
     """The problem of a scenario's settings; indices of a split differ in their seeds alone."""
     if chosen.kind is not ELASTIC:
-        raise InputError(f"scenario {chosen.name} has no elastic tasks", field="generator")
-    values = chosen.settings
+        raise InputError(f"scenario {chosen.name} has no elastic tasks", field="scenario")
+    values, capacity = chosen.settings, _capacity(chosen)
     return ElasticProblem(
-        capacity=_capacity(chosen),
+        capacity=capacity,
         types=_types(chosen),
         num_tasks=chosen.whole("tasks"),
         arrival_rate=chosen.number("arrival_rate"),
-        resources=RESOURCES,
+        resources=NAMES[: capacity.shape[1]],
         switching=chosen.number("switching"),
         links=str(values["links"]),
         bandwidth=chosen.number("bandwidth"),
@@ -90,8 +92,8 @@ def elastic_problem(chosen: Scenario, split: str, index: int) -> ElasticProblem:
 
 
 def _units(text: str, field: str) -> tuple[int, ...]:
-    """``16x16`` as numbers."""
-    if re.fullmatch(r"\d{1,4}(x\d{1,4})*", text) is None or text.count("x") != len(RESOURCES) - 1:
+    """``16x16`` or ``16x16x64`` as numbers."""
+    if re.fullmatch(r"\d{1,4}(x\d{1,4}){1,2}", text) is None:
         raise InputError(f"expected CPUs x GPUs such as 16x16, got {text!r}", field=f"settings.{field}")
     return tuple(int(part) for part in text.split("x"))
 
@@ -103,6 +105,10 @@ def _capacity(chosen: Scenario) -> np.ndarray:
     if len(texts) not in (1, count):
         raise InputError(f"expected one or {count} capacities, got {len(texts)}", field="settings.capacity")
     units = [_units(text, "capacity") for text in texts]
+    if len({len(one) for one in units}) > 1:
+        raise InputError(
+            f"expected memory everywhere or nowhere, got {', '.join(texts)}", field="settings.capacity"
+        )
     return np.array(units * count if len(units) == 1 else units, np.int64)
 
 
@@ -123,9 +129,10 @@ def _types(chosen: Scenario) -> tuple[TaskType, ...]:
             insensitive("long", least, most, 0.1 + 1e-12, noise),
         )
     if named == "amdahl":
+        none = (0.0,) * (len(least) - len(RESOURCES))
         return (
-            amdahl("serial", least, most, 6.0, (0.1, 0.1), noise),
-            amdahl("parallel", least, most, 16.0, (0.15, 0.8), noise),
+            amdahl("serial", least, most, 6.0, (0.1, 0.1, *none), noise),
+            amdahl("parallel", least, most, 16.0, (0.15, 0.8, *none), noise),
         )
     return (
         _measured(chosen, least, most, noise) if named == "table" else _test_bed(chosen, least, most, noise)
@@ -140,14 +147,16 @@ def _measured(
     found = []
     for one in read_speed_table(file, RESOURCES):
         has_curve = chosen.settings["progress"] == "loss" and bool(one.curve)
-        top = tuple(min(high, own) for high, own in zip(most, one.most, strict=True))
+        top = tuple(min(high, own) for high, own in zip(most[:2], one.most, strict=True))
         try:
-            rates = rates_of(one, least, top, step)
+            rates = _over_all(rates_of(one, least[:2], top, step), len(least))
         except InputError as error:
             raise error.at(file=file) from None
         law, curve = ("table", one.curve) if has_curve else ("constant", ())
         found.append(
-            TaskType(one.name, least, top, rates, np.zeros_like(rates), law, curve=curve, noise=noise)
+            TaskType(
+                one.name, least, (*top, *most[2:]), rates, np.zeros_like(rates), law, curve=curve, noise=noise
+            )
         )
     return tuple(found)
 
@@ -160,7 +169,9 @@ def _test_bed(
     Training of a small vision net speeds up with CPUs, and slows down with GPUs where CPUs are few; training of
     a language model speeds up with GPUs; recognition of speech hardly changes.
     """
-    cpus, gpus = (np.maximum(part, 1) for part in np.indices([size + 1 for size in most]).astype(np.float64))
+    cpus, gpus = (
+        np.maximum(part, 1) for part in np.indices([size + 1 for size in most[:2]]).astype(np.float64)
+    )
     seconds: dict[str, Floats] = {
         "vision": 30.0 + 47.0 / cpus + 27.0 * (gpus - 1.0) / cpus,
         "language": 47.0 + 218.0 / gpus,
@@ -170,12 +181,17 @@ def _test_bed(
     for number, (name, table) in enumerate(seconds.items()):
         flat = np.arange(table.size).reshape(table.shape)
         bumps = 1.0 + 0.06 * (keyed_uniform(chosen.recipe.seed, PROGRESS, -2, number, flat, 0) - 0.5)
-        rates = step / (table * bumps)
+        rates = _over_all(step / (table * bumps), len(least))
         has_epochs = by_loss and name in NUM_EPOCHS
         curve = factors_of(_course(NUM_EPOCHS[name])) if has_epochs else ()
         law = "table" if curve else "constant"
         found.append(TaskType(name, least, most, rates, np.zeros_like(rates), law, curve=curve, noise=noise))
     return tuple(found)
+
+
+def _over_all(rates: Floats, num_resources: int) -> Floats:
+    """A table over CPUs and GPUs as one over all resources; the others have no influence."""
+    return rates.reshape(*rates.shape, *(1,) * (num_resources - rates.ndim))
 
 
 def _course(num_epochs: int) -> Floats:

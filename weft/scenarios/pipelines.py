@@ -3,7 +3,7 @@
 ``adas-tx2`` follows the WATERS 2019 challenge on a Jetson TX2 (4 A57 cores, 2 Denver cores, a GPU); run times of
 detection on CPUs, shares of stages and sizes of transfers are assumed. ``odroid4`` has two kinds of small nets on the CPU
 and the GPU of an Odroid XU4; the sums of their kernels were measured, apart and all
-fused, how they divide is assumed. Times are in ms.
+fused, how they divide is assumed; a kernel that follows another within one launch saves as much as the setting ``fused`` does. Times are in ms.
 
 Every combination of the periods of its pipelines is a configuration, numbered with the last pipeline changing fastest.
 """
@@ -48,6 +48,8 @@ class Pipeline:
     """Name, run times and bytes handed on of every stage."""
     periods: tuple[float, ...]
     """What a configuration chooses from; one: it is the same in all."""
+    saved: Times = ()
+    """On every class, what each stage but the first saves where it follows the one before within a launch; none: it cannot."""
 
     def graph(self, classes: Sequence[str]) -> TaskGraph:
         """The chain as a task graph."""
@@ -64,9 +66,19 @@ class Pipeline:
             kind=[known.index(kind) for kind in kinds],
             classes=tuple(classes),
             times=[times for _, times, _ in self.stages],
+            saved=self._shares(),
             name=self.name,
             time_unit="ms",
         )
+
+    def _shares(self) -> list[list[float]] | None:
+        """What is saved within a launch, as shares of run times; None: nothing is."""
+        if not self.saved:
+            return None
+        rows = [
+            [less / one for less, one in zip(self.saved, times, strict=True)] for _, times, _ in self.stages
+        ]
+        return [[0.0] * len(self.saved), *rows[1:]]
 
 
 @dataclass(frozen=True)
@@ -168,7 +180,7 @@ def odroid(speed: float, fused: int = 1) -> Board:
         share = (weight / weight.sum() * speed).tolist()
         saved = [speed * (sum_ - one) / (num - 1) for sum_, one in zip(apart, together, strict=True)]
         stages = tuple(_fused(share[k : k + fused], k, apart, saved) for k in range(0, num, fused))
-        found += [Pipeline(f"{name}{k}", stages, periods) for k in (1, 2)]
+        found += [Pipeline(f"{name}{k}", stages, periods, tuple(saved)) for k in (1, 2)]
     return Board((("cpu", 1), ("gpu", 1)), tuple(found))
 
 
@@ -238,6 +250,7 @@ def pipeline_problem(chosen: Scenario, split: str, index: int) -> Problem:
     board = board_of(chosen)
     horizon = chosen.number("horizon")
     modes = [(0.0, periods_of(chosen, index))]
+    _refuse_short(horizon, min(modes[0][1][one.name] for one in board.pipelines))
     for k in range(1, chosen.whole("switches") + 1):
         level = float(keyed_uniform(chosen.generator_seed(split, index), MODES, k))
         number = int(level * board.num_configurations)
@@ -266,6 +279,15 @@ def pipeline_problem(chosen: Scenario, split: str, index: int) -> Problem:
         noise_law=str(chosen.settings["law"]),
         horizon=horizon,
     )
+
+
+def _refuse_short(horizon: float, first_due: float) -> None:
+    """Without a deadline that counts there is nothing to be judged by."""
+    if horizon < first_due:
+        raise InputError(
+            f"expected at least {first_due:g} ms, the shortest deadline: none lies within the horizon, got {horizon:g}",
+            field="settings.horizon",
+        )
 
 
 def _releases(

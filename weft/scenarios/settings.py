@@ -21,6 +21,8 @@ MOST_CELLS = 10_000
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"\s*({_NUMBER})\s*:\s*({_NUMBER})\s*(?::\s*({_NUMBER})\s*)?")
+_OTHER_BASE = re.compile(r"(?<![\w./~+@\"'-])[+-]?0[xob]\w+(?![\w./~+@\"'-])", re.IGNORECASE)
+"""A number that TOML would read in another base."""
 _WORD_OF_A_LIST = re.compile(
     r"(?<![^\[,\s])(?!(?:true|false|inf|nan)\s*[,\]])(?:\.{1,2}/|[A-Za-z_~/])[\w./~+@-]*(?=\s*[,\]])"
 )
@@ -153,6 +155,10 @@ def _quoted(text: str) -> str:
 def _parse_value(text: str, key: str) -> object:
     if _RANGE.fullmatch(text):
         return text
+    if re.fullmatch(r"0x\d+(x\d+)*", text):  # units of resources, not a number to the base of sixteen
+        return text
+    if other := _OTHER_BASE.search(text):
+        raise InputError(f"expected a decimal number, got {other[0]!r:.80}", field=f"--set {key}")
     if re.fullmatch(r"[+-]?\.\d+", text):  # which TOML does not know
         return float(text)
     try:

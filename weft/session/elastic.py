@@ -156,7 +156,7 @@ class ElasticSession:
     def _decide_once(self) -> bool:
         move = self._move
         if self._rule is not None:
-            decide(self._rule, self._world, self._state, 0, move)
+            decide(self._rule.at(self.now), self._world, self._state, 0, move)
         elif self._deciding is not None:
             observe(self._world, self._state, 0, self._sight)
             found = self._deciding.decide(self._sight)

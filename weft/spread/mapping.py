@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from weft.errors import InputError, WeftError
+from weft.spread.places import by_address
 from weft.spread.ray import connect as connect_ray
 
 T = TypeVar("T")
@@ -64,7 +65,9 @@ def _on_dask(
     from weft.execute.dask_connect import LocalWorker, connect, distributed
 
     workers = [LocalWorker(f"worker-{k}") for k in range(num_at_once)] if address is None else []
-    with connect(address or DASK, workers) as connection:
+    with by_address():
+        reached = connect(address or DASK, workers)
+    with reached as connection:
         client = connection.client
         left = [client.submit(_called, call, one, pure=False, retries=_RETRIES) for one in things]
         try:

@@ -97,23 +97,36 @@ class Algorithm:
     recipe: str
     """A :class:`TrainingRecipe` with ``read(document)``."""
     learner: str
-    """A :data:`LearnerOf`; the only part that may load torch."""
+    """A :data:`LearnerOf`; with ``first_weights`` the only part that may load torch."""
+    first_weights: str
+    """Of a recipe and the name of weights or a run, or None, what the run begins with; what does not fit is refused."""
     keys: tuple[str, ...]
     """Keys that its recipes have at the top, beside those of every recipe."""
     tables: tuple[str, ...]
     """Tables that its recipes have."""
     role: str
     """``dispatcher``, ``planner`` or ``allocator``: what its policies are."""
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    """Where it can be trained."""
 
     def learner_of(self) -> LearnerOf:
         """What makes its learner; without torch, an error that says how to get it."""
-        try:
-            found: LearnerOf = resolved(self.learner)
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            raise MissingExtra("torch", "train", "training") from None
+        found: LearnerOf = _resolved_by_torch(self.learner)
         return found
+
+    def weights_of(self) -> Callable[[Any, str], object]:
+        """What finds the weights that a run of a recipe begins with; without torch, an error."""
+        found: Callable[[Any, str], object] = _resolved_by_torch(self.first_weights)
+        return found
+
+
+def _resolved_by_torch(target: str) -> Any:
+    try:
+        return resolved(target)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtra("torch", "train", "training") from None
 
 
 def resolved(target: str) -> Any:
@@ -130,6 +143,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.ppo.config:PPOConfig",
         "weft.training.recipes:Recipe",
         "weft.training.ppo.run:flat_learner",
+        "weft.training.ppo.run:flat_weights",
         (*_STREAM, "narrows"),
         ("settings", "sight", "config", "vary", "validation"),
         DISPATCHER,
@@ -139,6 +153,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.ppo.config:PPOConfig",
         "weft.training.recipes:Recipe",
         "weft.training.ppo.run:graph_learner",
+        "weft.training.ppo.run:graph_weights",
         (*_STREAM, "problems", "rules"),
         ("settings", "sight", "config"),
         DISPATCHER,
@@ -146,8 +161,9 @@ ALGORITHMS: dict[str, Algorithm] = {
     "candidate-ppo": Algorithm(
         "PPO that points at one of the tasks and devices that could start: any workflows and cluster",
         "weft.training.ppo.config:PPOConfig",
-        "weft.training.ppo.task_recipe:TaskRecipe",
+        "weft.training.candidates.recipe:TaskRecipe",
         "weft.training.ppo.candidate_learner:candidate_learner",
+        "weft.training.ppo.candidate_learner:candidate_weights",
         ("scenario", "streams", "base"),
         ("settings", "candidates", "reward", "config", "validation", "distributed"),
         DISPATCHER,
@@ -157,24 +173,29 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.es.config:ESConfig",
         "weft.training.es.recipe:WeightsRecipe",
         "weft.training.es.learner:weights_learner",
+        "weft.training.es.learner:first_weights",
         ("scenario", "streams", "split"),
         ("settings", "config", "validation"),
         DISPATCHER,
+        ("cpu",),
     ),
     "pick-reinforce": Algorithm(
         "policy gradient with a graph net that picks the next task, placed by DEFT: any workflows and cluster",
         "weft.training.reinforce.config:PickConfig",
         "weft.training.reinforce.recipe:PickRecipe",
         "weft.training.reinforce.learner:pick_learner",
+        "weft.training.reinforce.learner:pick_weights",
         ("scenario", "streams"),
         ("settings", "config", "validation"),
         DISPATCHER,
+        ("cpu",),
     ),
     "candidate-dqn": Algorithm(
         "DQN that values the tasks and devices that could start: any workflows and cluster",
         "weft.training.dqn.config:DQNConfig",
-        "weft.training.ppo.task_recipe:TaskRecipe",
+        "weft.training.candidates.recipe:TaskRecipe",
         "weft.training.dqn.run:candidate_learner",
+        "weft.training.dqn.run:candidate_weights",
         ("scenario", "streams", "base"),
         ("settings", "candidates", "reward", "config", "validation", "distributed", "curriculum"),
         DISPATCHER,
@@ -184,6 +205,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.mappo.config:MappoConfig",
         "weft.training.mappo.recipe:MappoRecipe",
         "weft.training.mappo.run:mappo_learner",
+        "weft.training.mappo.run:mappo_weights",
         ("scenario",),
         ("settings", "config", "validation"),
         ALLOCATOR,
@@ -193,6 +215,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.oneshot.config:SampleConfig",
         "weft.training.oneshot.recipe:SampleRecipe",
         "weft.training.oneshot.run:sample_learner",
+        "weft.training.oneshot.run:sample_weights",
         ("source",),
         ("config", "distributed"),
         PLANNER,

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 from weft import catalog
 from weft.errors import InputError
 from weft.policies.checkpoint import Card, Weights, load_policy
+from weft.tables import did_you_mean
 
 
 def starting_weights(start: str | None, card: Card) -> Weights | None:
     """The weights of this name for a policy of this card; None where no name is given."""
     if start is None:
         return None
-    weights, other = load_policy(catalog.policy_file(start) or start)
+    file = catalog.policy_file(start) or start
+    if not catalog.is_weights(file) and not Path(file).exists():
+        hint = did_you_mean(start, catalog.POLICIES)
+        raise InputError(
+            f"expected weights, a run or a policy that ships, got {start!r:.80}{hint}", field="from"
+        )
+    weights, other = load_policy(file)
     _refuse_other_sight(other, card, start)
     _refuse_other_shape(other, card, start)
     return weights

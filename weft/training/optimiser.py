@@ -72,11 +72,16 @@ def one_thread() -> Iterator[None]:
 
 
 def device_named(name: str) -> torch.device:
-    """``cpu`` or ``cuda``, if it is there."""
-    if name.split(":")[0] not in ("cpu", "cuda"):
-        raise InputError(f"expected cpu or cuda, got {name!r}", field="device")
-    if name.startswith("cuda") and not torch.cuda.is_available():
+    """``cpu``, ``cuda`` or ``cuda:1``, if it is there."""
+    kind, colon, number = name.partition(":")
+    if kind not in ("cpu", "cuda") or (colon and not (kind == "cuda" and number.isdigit())):
+        raise InputError(f"expected cpu or cuda, got {name!r:.80}", field="device")
+    if kind == "cuda" and not torch.cuda.is_available():
         raise InputError("this torch finds no CUDA device: use cpu", field="device")
+    if number and int(number) >= torch.cuda.device_count():
+        raise InputError(
+            f"this torch finds {torch.cuda.device_count()} CUDA devices, got {name!r:.80}", field="device"
+        )
     return torch.device(name)
 
 

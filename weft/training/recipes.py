@@ -24,6 +24,7 @@ from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.observation import Sight
 from weft.tables import FLAG, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
 from weft.training.algorithms import ALGORITHMS, Algorithm, TrainingRecipe, algorithm, resolved
+from weft.training.distributed.config import Distributed, spread_settings
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.validation import LAWS, Judge, Validation, Vary
 
@@ -230,6 +231,29 @@ def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -
         return made
     except InputError as error:
         raise error.at(file=_file_of(str(name))) from None
+
+
+def read_spread(
+    name: str | Path,
+    changes: Mapping[str, object],
+    engine: str | None = None,
+    actors: int | None = None,
+    address: str | None = None,
+) -> TrainingRecipe:
+    """A recipe with single values changed, trained where the options say; an error about an option names it."""
+    given = spread_settings(engine, actors, address)
+    try:
+        recipe = read_recipe(name, {**changes, **given})
+    except InputError as error:
+        if error.field in given:
+            error.file, error.field = None, error.field.removeprefix("distributed.")
+        raise
+    if actors is not None and not getattr(recipe, "distributed", Distributed()).engine:
+        raise InputError(
+            "expected an engine too (local, processes or ray): without one training is not spread",
+            field="actors",
+        )
+    return recipe
 
 
 def read_document(name: str) -> dict[str, Any]:

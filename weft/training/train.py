@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral
 from pathlib import Path
+from typing import NamedTuple
 
 from weft.catalog import duration
 from weft.errors import expect, expect_each
 from weft.io.verb_documents import document
 from weft.training.algorithms import Asked, TrainingRecipe
-from weft.training.distributed.config import spread_settings
-from weft.training.recipes import read_recipe
+from weft.training.recipes import read_spread
 from weft.training.run.folder import Outcome, Progress
 from weft.training.run.once import train_once
 from weft.training.run.seeds import train_group
@@ -37,6 +37,15 @@ class Trained:
         """The document of ``weft train --json``."""
         several = {"run": self.run, "runs": [asdict(one) for one in self.runs]}
         return document("train", self.seeds[0], several if self.is_group else asdict(self.runs[0]))
+
+
+class Calls(NamedTuple):
+    """Whom to tell what."""
+
+    on_progress: Callable[[Progress], None]
+    on_notice: Callable[[str], None]
+    on_ready: Callable[[], object]
+    on_done: Callable[[Outcome], None]
 
 
 def in_words(found: Outcome, recipe: TrainingRecipe) -> str:
@@ -70,6 +79,7 @@ def train(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_notice: Callable[[str], None] = lambda line: None,
     on_done: Callable[[Outcome], None] = lambda outcome: None,
+    on_ready: Callable[[], object] = lambda: None,
 ) -> Trained:
     """Train a policy to the end of its recipe.
 
@@ -93,19 +103,40 @@ def train(
         Where roles run, how many act, and the Ray cluster they run on; None: as the recipe says.
     on_progress, on_notice, on_done
         Called after updates and with lines a person should see, without ``seeds``; after each run of ``seeds``.
+    on_ready
+        Called before training begins, once nothing stands in its way.
     """
     expect(recipe, (str, Path, TrainingRecipe), "the name of a recipe, a TOML file or a recipe", "recipe")
     if seeds is not None:
         expect_each(seeds, Integral, "whole numbers", "seeds")
     if isinstance(recipe, str | Path):
-        changes = spread_settings(settings or {}, engine, actors, address)
-        name, chosen, origin = str(recipe), read_recipe(recipe, changes), str(recipe)
+        chosen = read_spread(recipe, settings or {}, engine, actors, address)
+        name, origin = str(recipe), str(recipe)
     else:
         name, chosen, origin = recipe.name, recipe, ""
-    folder = out or folder_of(name)
     asked = Asked(seed, device, start, workers, threads, tensorboard, address, origin)
+    calls = Calls(on_progress, on_notice, on_ready, on_done)
+    return _trained(chosen, out or folder_of(name), asked, seeds, resume, calls)
+
+
+def _trained(
+    recipe: TrainingRecipe,
+    folder: str | Path,
+    asked: Asked,
+    seeds: Sequence[int] | None,
+    is_resumed: bool,
+    calls: Calls,
+) -> Trained:
     if seeds is not None:
-        found = train_group(chosen, folder, seeds, asked, on_done=on_done)
-        return Trained(chosen, str(folder), tuple(seeds), tuple(found), True)
-    done = train_once(chosen, folder, asked, is_resumed=resume, on_progress=on_progress, on_notice=on_notice)
-    return Trained(chosen, str(folder), (seed,), (done,), False)
+        found = train_group(recipe, folder, seeds, asked, on_done=calls.on_done, on_ready=calls.on_ready)
+        return Trained(recipe, str(folder), tuple(seeds), tuple(found), True)
+    done = train_once(
+        recipe,
+        folder,
+        asked,
+        is_resumed=is_resumed,
+        on_progress=calls.on_progress,
+        on_notice=calls.on_notice,
+        on_ready=calls.on_ready,
+    )
+    return Trained(recipe, str(folder), (asked.seed,), (done,), False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -11,8 +12,10 @@ from agents_in_memory import problem_of
 from processes import is_running
 
 from weft.errors import InputError
+from weft.execute.agents import launching, running
 from weft.execute.agents.deciding import allocator_of
-from weft.execute.agents.launching import Agents, AgentsError
+from weft.execute.agents.launching import Agents, AgentsError, Status
+from weft.execute.agents.link import Conditions
 from weft.execute.agents.running import AgentsRun, read_agents, run_agents
 from weft.execute.agents.setup import Setup
 
@@ -58,6 +61,20 @@ def test_agents_go_on_when_the_coordinator_is_killed(tmp_path):
     assert found.checked.num_again == 0
 
 
+def test_agents_kill_another_leader_at_each_of_steps_close_together(tmp_path):
+    setup = Setup("static-10", seed=7, step_seconds=0.01)
+    found = run_agents(problem(), setup, tmp_path / "run", kill_at=(3, 3, 4), timeout=LONGEST)
+    kept_promises(found)
+    assert found.checked.num_terms == 4
+
+
+def test_agents_do_not_take_a_leader_behind_slow_links_for_dead(tmp_path):
+    setup = Setup("static-10", seed=7, lease=0.2, conditions=Conditions(latency=0.3))
+    found = run_agents(problem(4), setup, tmp_path / "run", timeout=LONGEST)
+    kept_promises(found, 4)
+    assert found.checked.num_terms == 1
+
+
 def killed_at_random(folder, seed: int, num_kills: int) -> AgentsRun:
     """Kill whoever leads, at moments that have nothing to do with what it is doing."""
     rng = random.Random(seed)
@@ -100,6 +117,33 @@ def test_agents_resume_a_cluster_from_its_journal(tmp_path):
     kept_promises(found)
     assert found.checked.num_again == 0
     assert found.is_as_simulated
+
+
+def test_a_run_starts_again_whatever_somebody_kills(tmp_path, monkeypatch):
+    started: list[Agents] = []
+    monkeypatch.setattr(running, "Agents", lambda *of: started.append(Agents(*of)) or started[0])
+    left = ["source", "cluster-1", "coordinator-0", "coordinator-1"]
+
+    def kill(status: Status) -> None:
+        if left and status.step >= 12 - 2 * len(left):
+            os.kill(started[0].processes[left.pop()].pid, signal.SIGKILL)
+
+    setup = Setup("static-10", seed=7, step_seconds=0.05)
+    found = run_agents(problem(), setup, tmp_path / "run", timeout=LONGEST, on_status=kill)
+    kept_promises(found)
+    assert not left and found.checked.num_again == 0
+
+
+def test_a_run_is_given_up_where_processes_are_killed_again_and_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(launching, "MOST_KILLED", 1)
+    _, settled = allocator_of("static-10", problem())
+    with Agents(tmp_path, Setup("static-10", seed=3), settled) as agents:
+        for name in ("source", "cluster-0"):
+            agents.kill(name)
+        while any(agents.processes[name].code is None for name in ("source", "cluster-0")):
+            time.sleep(0.01)
+        with pytest.raises(AgentsError, match="cluster-0 was killed, after 1 others"):
+            agents.start_killed()
 
 
 def test_agents_go_on_without_a_cluster_and_take_it_back(tmp_path):

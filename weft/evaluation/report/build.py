@@ -93,7 +93,7 @@ def gather(
             raise InputError("no such folder or file", file=str(path))
         else:
             raise InputError(
-                f"expected a sweep ({DATABASE}), a training run (metrics.jsonl) or the JSON of weft compare or bench",
+                f"expected a sweep ({DATABASE}), a training run (metrics.jsonl), a run of weft run or the JSON of weft compare or bench",
                 file=str(path),
             )
     sweeps += evaluations_of(documents)

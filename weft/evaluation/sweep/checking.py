@@ -32,7 +32,8 @@ def fault_of(schedule: Schedule) -> str | None:
 def trace_hash(schedule: Schedule) -> str:
     """SHA-256 of all columns: equal hashes, equal schedules."""
     digest = hashlib.sha256()
-    for name in _COLUMNS:
+    launched = ("launch",) if (schedule.launch >= 0).any() else ()
+    for name in (*_COLUMNS, *launched):
         column = np.ascontiguousarray(getattr(schedule, name))
         digest.update(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())
     return digest.hexdigest()

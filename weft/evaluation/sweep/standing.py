@@ -16,6 +16,7 @@ from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.metrics import METRICS, Metric
 from weft.evaluation.sweep.metrics import metric as metric_of
+from weft.wording import listed
 
 LEAST = 1.0
 """Percent from which on a figure that may be behind by chance is named."""
@@ -132,7 +133,9 @@ def who_wins(found: Evaluation, place: Standing) -> str:
     rival, over = found.shown(other), _over(found)
     low, high = comparison.low_percent, comparison.high_percent
     if low == high == 0.0:
-        return f"{name} and {rival} have the lowest {words}: they are equal {over}."
+        equal = [found.shown(one) for one, by in place.others if by.low_percent == by.high_percent == 0.0]
+        names = " and ".join([", ".join([name, *equal[:-1]]), equal[-1]])
+        return f"{names} have the lowest {words}: they are equal {over}."
     if comparison.verdict == "too few samples":
         few = comparison.too_few(noun_of(found))
         return (
@@ -158,7 +161,7 @@ def what_it_costs(found: Evaluation, winner: str) -> str:
     if not paid and len(found.units) < 2:
         return ""
     if not paid:
-        figures = " and ".join(f"the {one.words}" for one in metrics)
+        figures = listed([f"the {one.words}" for one in metrics])
         return f"in {figures} nobody is ahead of {name} for certain."
     certain = "; ".join(_price_in_words(found, one) for one in paid if one.is_certain)
     perhaps = "; ".join(_price_in_words(found, one) for one in paid if not one.is_certain)

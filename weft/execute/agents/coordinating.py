@@ -52,7 +52,7 @@ class Coordinator:
             heard = [one for one in replies if one is not None]
             if any(one["over"] for one in heard):
                 return None
-            is_led = any(one["led"] and one["age"] < self.setup.lease for one in heard)
+            is_led = any(one["led"] and one["age"] < self.setup.silence for one in heard)
             if is_led or not heard:
                 since = None
             else:
@@ -65,7 +65,7 @@ class Coordinator:
     def _turn(self, highest: int) -> float:
         """Seconds to leave to replicas that come before this one after the last leader."""
         if highest < 0:
-            return self.rank * FIRST_TURN
+            return self.rank * (FIRST_TURN + self.setup.silence)
         return (self.rank - highest % self.setup.replicas - 1) % self.setup.replicas * 2 * WATCH
 
     async def _who(self, cluster: int) -> Message | None:

@@ -35,7 +35,7 @@ def fills_of(allocator: Allocator | RuleAllocator, problem: ElasticProblem, seed
         rule = allocator.prepared(problem)(seed)
 
         def by_rule(world: World, state: State, sight: ElasticSight, move: Move) -> None:
-            decide(rule, world, state, 0, move)
+            decide(rule.at(int(state.now[0])), world, state, 0, move)
 
         return by_rule
     deciding = allocator.begin(problem, np.array([seed], np.int64))

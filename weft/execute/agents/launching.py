@@ -23,6 +23,8 @@ from weft.model.elastic import ElasticProblem
 
 LOOK = 0.02
 """Seconds between two looks at the processes."""
+MOST_KILLED = 100
+"""Processes that are started again after somebody killed them; one more ends the run."""
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from weft.execute.agents.__main__ import main; sys.exit(main(sys.argv[2:]))"
@@ -99,6 +101,7 @@ class Agents:
         self._tails = [Tail(folder / f"decisions-{rank}.jsonl") for rank in range(setup.replicas)]
         self.processes: dict[str, Process] = {}
         self._status = Status(0, problem.num_tasks, -1, -1)
+        self._num_killed = 0
 
     def __enter__(self) -> Self:
         write_setup(self.folder, self.setup, self.problem)
@@ -133,6 +136,14 @@ class Agents:
     def kill(self, name: str) -> None:
         """Kill a process at once (SIGKILL)."""
         self.processes[name].send(signal.SIGKILL)
+
+    def start_killed(self) -> None:
+        """Start again whatever a signal has ended; where that goes on and on, raise."""
+        for name in [name for name, one in self.processes.items() if (one.code or 0) < 0]:
+            self._num_killed += 1
+            if self._num_killed > MOST_KILLED:
+                raise AgentsError(f"{name} was killed, after {MOST_KILLED} others; the run is given up")
+            self.start(name)
 
     @property
     def status(self) -> Status:

@@ -17,6 +17,10 @@ from weft.execute.agents.tasks import Message
 HOST = "127.0.0.1"
 MOST_BYTES = 64 * 2**20
 HEAD = 4
+LONGEST = 3600.0
+"""Seconds of latency at most."""
+SLOWEST = 10_000.0
+"""Bits per second at least, where a bandwidth is given."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,13 @@ class Conditions:
         for key in ("latency", "bandwidth", "state_bytes", "action_bytes"):
             if not 0 <= getattr(self, key) < float("inf"):
                 raise InputError(f"expected a number >= 0, got {getattr(self, key)}", field=key)
+        if self.latency > LONGEST:
+            raise InputError(f"expected at most {LONGEST:.0f} seconds, got {self.latency:g}", field="latency")
+        if 0 < self.bandwidth < SLOWEST:
+            raise InputError(
+                f"expected 0 (no limit) or at least {SLOWEST / 1e6:g} Mbps, got {self.bandwidth / 1e6:g}",
+                field="bandwidth",
+            )
 
     @property
     def is_free(self) -> bool:

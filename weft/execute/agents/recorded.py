@@ -23,7 +23,8 @@ def recorded_run(
     for n, lines in enumerate(clusters):
         rows += _cluster_rows(n, lines, finish)
     if len(tasks) != problem.num_tasks or (finish < 0).any():
-        raise InputError("the run has not ended", field="journals")
+        count = f"{int((finish >= 0).sum())} of {problem.num_tasks} tasks completed"
+        raise InputError(f"the run has not ended: {count}; once killed it cannot go on", field="journals")
     rows.sort(key=lambda row: (row[0][0], row[0][1]))  # stable: the order of placing is kept
     columns = np.array(tasks, np.int64)
     return ElasticRun(

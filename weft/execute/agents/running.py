@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from weft.errors import InputError
 from weft.execute.agents.check import Checked, Checker, Rules
 from weft.execute.agents.deciding import allocator_of
@@ -18,7 +20,8 @@ from weft.execute.agents.recorded import recorded_run
 from weft.execute.agents.setup import RUN, Setup, read_setup
 from weft.io.folders import claim
 from weft.model.elastic import ElasticProblem
-from weft.model.elastic_run import ElasticRun
+from weft.model.elastic_oracle import first_fault
+from weft.model.elastic_run import CLUSTER, RAN, ROUND, STEP, TASK, ElasticRun
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,35 @@ class AgentsRun:
     """Seconds between the last decision of a coordinator and the first of the one that took over."""
 
     @cached_property
-    def is_as_simulated(self) -> bool:
-        """Whether the simulation of the same episode with the same allocator is the same, bit for bit."""
+    def simulated(self) -> ElasticRun:
+        """The simulation of the same episode with the same allocator: the plan that the run is held against."""
         from weft.schedulers.allocators.running import run_all
 
         allocator, problem = allocator_of(self.setup.scheduler, self.problem)
-        return run_all(allocator, problem, [self.setup.seed])[0].trace == self.run.trace
+        return run_all(allocator, problem, [self.setup.seed])[0]
+
+    @property
+    def is_as_simulated(self) -> bool:
+        """Whether both are the same, bit for bit."""
+        return self.simulated.trace == self.run.trace
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Promises that were broken; where nobody died, the rules of the scenario hold as in the simulation."""
+        is_quiet = self.checked.num_terms == 1 and self.checked.num_again == 0
+        fault = first_fault(self.run) if is_quiet and self.checked.ok else None
+        return self.checked.faults if fault is None else (fault,)
+
+    @property
+    def inversions(self) -> int:
+        """Pairs of tasks of one cluster that were placed against the order of the simulation."""
+        planned, actual = _placements(self.simulated), _placements(self.run)
+        found = 0
+        for n in range(self.problem.num_clusters):
+            rank = {task: k for k, task in enumerate(planned[n])}
+            ranks = [rank[task] for task in actual[n] if task in rank]
+            found += sum(before > after for k, after in enumerate(ranks) for before in ranks[:k])
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """What can be said in JSON."""
@@ -71,8 +97,8 @@ class AgentsRun:
             "coordinators": found.num_terms,
             "placed_again": found.num_again,
             "steps": found.last_step,
-            "ok": found.ok,
-            "faults": list(found.faults),
+            "ok": not self.faults,
+            "faults": list(self.faults),
             "as_simulated": self.is_as_simulated,
             "outages": list(self.outages),
             "metrics": self.run.figures,
@@ -83,6 +109,13 @@ class AgentsRun:
             "state_bytes": _mean([one.state_bytes for one in self.trips]),
             "action_bytes": _mean([one.action_bytes for one in self.trips]),
         }
+
+
+def _placements(run: ElasticRun) -> list[list[int]]:
+    """Tasks of each cluster in the order in which they were placed."""
+    first = run.rows[run.rows[:, RAN] == 0]
+    first = first[np.lexsort((first[:, ROUND], first[:, STEP]))]
+    return [first[first[:, CLUSTER] == n, TASK].tolist() for n in range(run.problem.num_clusters)]
 
 
 def _mean(values: list[float]) -> float | None:
@@ -101,25 +134,29 @@ def run_agents(
 ) -> AgentsRun:
     """Run an episode with a process per cluster, one for the source, and coordinators.
 
-    ``kill_at`` names world steps at which the leading coordinator is killed; it is started again as a replica
-    unless ``restart`` is off.
+    ``kill_at`` names world steps at which the leading coordinator is killed. Each step kills another leader:
+    where the last one died too shortly before, the next to decide something is killed. Whatever was killed, by
+    this or by somebody else, is started again unless ``restart`` is off.
     """
     _, problem = allocator_of(setup.scheduler, problem)
     if kill_at and setup.replicas < 2 and not restart:
         raise InputError("expected another coordinator to take over, got 1", field="replicas")
     path = claim(folder, "run of agents", RUN)
     if (path / RUN).exists():
-        raise InputError("there is a run in this folder", file=str(path))
-    left = sorted(kill_at)
+        raise InputError("there is a run in this folder; --out names another", file=str(path))
+    left, killed = sorted(kill_at), -1
     with Agents(path, setup, problem) as agents:
 
         def look(status: Status) -> None:
-            if left and agents.leader and status.step >= left[0]:
+            nonlocal killed
+            if left and status.term > killed and status.step >= left[0]:
                 left.pop(0)
-                name = agents.leader
+                killed, name = status.term, f"coordinator-{status.rank}"
                 agents.kill(name)
                 if restart:
                     agents.start(name)
+            if restart:
+                agents.start_killed()
             if on_status is not None:
                 on_status(status)
 

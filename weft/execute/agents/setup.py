@@ -15,6 +15,10 @@ from weft.model.elastic import ElasticProblem, TaskType
 
 RUN, PROBLEM = "run.json", "problem.json"
 SCHEMA = "weft/agents/1"
+LONGEST = 86_400.0
+"""Seconds that a world step, a lease or patience may take at most: a day."""
+USUAL_BYTES = 4096
+"""No message is much longer, as a rule."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Setup:
     is_stepwise: bool = False
     """Send state and orders for every logical step instead of once per world step."""
     lease: float = 1.0
-    """Seconds of silence after which the leading coordinator is taken for dead."""
+    """Seconds of silence after which the leading coordinator is taken for dead; slow links are allowed for."""
     patience: float = 10.0
     """Seconds after which coordinators go on without a cluster that is away."""
     conditions: Conditions = field(default_factory=Conditions)
@@ -42,8 +46,21 @@ class Setup:
         if self.replicas < 1:
             raise InputError(f"expected a whole number >= 1, got {self.replicas}", field="replicas")
         for key, least in (("step_seconds", 0.0), ("lease", 0.05), ("patience", 0.1)):
-            if not least <= getattr(self, key) < float("inf"):
-                raise InputError(f"expected a number >= {least:g}, got {getattr(self, key)}", field=key)
+            if not least <= getattr(self, key) <= LONGEST:
+                raise InputError(
+                    f"expected a number >= {least:g}, at most {LONGEST:.0f} seconds, got {getattr(self, key):g}",
+                    field=key.removesuffix("_seconds"),
+                )
+        if self.conditions.latency >= self.patience:
+            raise InputError(
+                f"expected less than the patience of {self.patience:g} s, got {self.conditions.latency:g}",
+                field="latency",
+            )
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a word after which the leader is taken for dead: the lease, and what a round trip takes."""
+        return self.lease + 2 * self.conditions.delay(USUAL_BYTES)
 
 
 def write_setup(folder: Path, setup: Setup, problem: ElasticProblem) -> None:
@@ -51,6 +68,15 @@ def write_setup(folder: Path, setup: Setup, problem: ElasticProblem) -> None:
     text = json.dumps({"schema": SCHEMA, **asdict(setup)}, indent=1, allow_nan=False)
     (folder / RUN).write_text(text + "\n", encoding="utf-8")
     (folder / PROBLEM).write_text(json.dumps(_as_json(problem), allow_nan=False) + "\n", encoding="utf-8")
+
+
+def is_agents_run(path: str | Path) -> bool:
+    """Whether this is the folder of a run of agents."""
+    file = Path(path) / RUN
+    try:
+        return bool(json.loads(file.read_text(encoding="utf-8"))["schema"] == SCHEMA)
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
 
 
 def read_setup(folder: Path) -> tuple[Setup, ElasticProblem]:

@@ -12,13 +12,20 @@ from weft.errors import InputError, UnsupportedError
 from weft.model.graph import Floats
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
+from weft.model.series import series_of
 from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.candidates.forward import CandidatePolicy
 from weft.policies.checkpoint import Card, load_policy
 from weft.schedulers.dispatchers.deciding import DecidingDispatcher, GrowingDecider
 from weft.schedulers.dispatchers.outages import Outage
-from weft.sim.tasks.layout import refuse_tasks, schedule_of
-from weft.sim.tasks.pipeline_environment import Payment, PipelineBatch, start_all, step_all
+from weft.sim.tasks.layout import num_pools, refuse_tasks, schedule_of
+from weft.sim.tasks.pipeline_environment import (
+    Payment,
+    PipelineBatch,
+    refuse_launches,
+    start_all,
+    step_all,
+)
 from weft.sim.tasks.pipeline_features import PIPELINE_VERSION, PipelineSight, check_pipeline_sight
 from weft.sim.tasks.rules import TaskRule
 
@@ -26,6 +33,19 @@ NOTHING = Payment(1.0, False, False)
 """Nobody learns from these steps."""
 AT_ONCE = 512
 """Problems that are played side by side at most."""
+
+
+def refuse_unseen(problem: Problem, sight: PipelineSight) -> str | None:
+    """The reason why a policy cannot tell the pipelines or the devices of this problem apart, or None."""
+    count = len(series_of(problem))
+    if count > sight.series:
+        return f"it was made for at most {sight.series} pipelines (candidates.series), and here are {count}"
+    count = num_pools(problem)
+    if count > sight.pools:
+        return (
+            f"it was made for at most {sight.pools} kinds of devices (candidates.pools), and here are {count}"
+        )
+    return None
 
 
 def played(
@@ -39,12 +59,12 @@ def played(
     """Problems after a policy has played each to its end, or to its horizon."""
     batch = PipelineBatch(problems, worlds, sight, len(problems))
     plays, out = np.arange(len(problems)), batch.buffers
-    start_all(sight, batch.world, plays, plays, stops, out)
+    start_all(batch.seen, batch.world, plays, plays, stops, out)
     actions = np.zeros((len(problems), 1), np.int64)
     while not out.done.all():
         left = np.flatnonzero(~out.done)
         actions[left] = policy.decide_batch(out.observation[left], out.mask[left])
-        step_all(sight, batch.world, plays, actions, NOTHING, stops, out)
+        step_all(batch.seen, batch.world, plays, actions, NOTHING, stops, out)
     if batch.world.s.overflow.any():
         raise InputError("the event kernel ran out of room for rows or events")
     return batch
@@ -60,7 +80,7 @@ def miss_shares(
 
 @dataclass(frozen=True)
 class PipelineDispatcher(DecidingDispatcher):
-    """A policy that starts stages one by one until it waits."""
+    """A policy that starts stages one by one, or launches of several, until it waits."""
 
     policy: CandidatePolicy = field(kw_only=True)
     sight: PipelineSight = field(kw_only=True)
@@ -69,7 +89,7 @@ class PipelineDispatcher(DecidingDispatcher):
         reason = refuse_tasks(problem)
         if reason is None and any(not job.series or job.deadline is None for job in problem.jobs):
             reason = "it acts on periodic pipelines with deadlines, such as those of adas-tx2"
-        return reason
+        return reason or refuse_unseen(problem, self.sight) or refuse_launches(problem, self.sight)
 
     def run_all(
         self,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
+
+import numpy as np
 
 from weft.errors import InputError
 from weft.model.columns import Ints
@@ -43,7 +46,7 @@ class OwnAllocator:
     def begin(self, problem: ElasticProblem, seeds: Ints) -> Deciding:
         """Get ready for a batch."""
         with blamed(f"{self._title}.begin failed", field="scheduler"):
-            inner = self._inner.begin(problem, seeds)
+            inner = self._inner.begin(problem, own_seeds(seeds))
         if not callable(getattr(inner, "decide", None)):
             raise InputError(f"{self._title}.begin: expected an object with 'decide'", field="scheduler")
         return _Watched(inner, self._title)
@@ -57,3 +60,13 @@ class _Watched:
         """What the allocator decides; wrong shapes are refused where they are carried out."""
         with blamed(f"{self._title}.decide failed", field="scheduler"):
             return Allocation(*self._inner.decide(sight))
+
+
+def own_seeds(seeds: Ints) -> Ints:
+    """Seeds that an allocator is given: hashes of those of their episodes, from which all that is yet to come is drawn."""
+    return np.array([_hashed(int(seed)) for seed in seeds.tolist()], np.int64)
+
+
+def _hashed(seed: int) -> int:
+    digest = hashlib.blake2b(seed.to_bytes(8, "little", signed=True), digest_size=8, person=b"allocator")
+    return int.from_bytes(digest.digest(), "little") >> 1

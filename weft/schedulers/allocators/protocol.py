@@ -34,4 +34,7 @@ class Allocator(Protocol):
         """Why it cannot act on this problem; None: it can."""
 
     def begin(self, problem: ElasticProblem, seeds: Ints) -> Deciding:
-        """Get ready for a batch with one environment per seed; what it draws may depend on its seeds alone."""
+        """Get ready for a batch with one environment per seed; what it draws may depend on its seeds alone.
+
+        Other people's allocators are given hashes of the seeds of their episodes: what will happen does not follow from them.
+        """

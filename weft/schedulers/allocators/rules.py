@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem
-from weft.schedulers.allocators.speeds import believed_speeds, best_alone
+from weft.schedulers.allocators.speeds import Beliefs, best_alone
 from weft.sim.elastic.rules import DRF, OPTIMUS, RANDOM, SHORTEST, STATIC, TIRESIAS, AllocatorRule
 
 LOWEST, BAYES = "lowest", "softmax"
@@ -17,6 +17,24 @@ LOWEST, BAYES = "lowest", "softmax"
 
 def _needs(problem: ElasticProblem) -> Ints:
     return np.array([kind.least for kind in problem.types], np.int64)
+
+
+@dataclass(frozen=True)
+class SeededRule:
+    """A rule in one episode."""
+
+    rule: AllocatorRule
+    beliefs: Beliefs | None = None
+    """Where it has a speed model."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is the same in every world step."""
+        return self.beliefs is None or self.beliefs.are_fixed
+
+    def at(self, step: int) -> AllocatorRule:
+        """The rule in a world step."""
+        return self.rule if self.beliefs is None else self.rule._replace(speed=self.beliefs.at(step))
 
 
 @dataclass(frozen=True)
@@ -39,7 +57,7 @@ class RuleAllocator:
             return f"its speed model has two resources, and the problem has {problem.num_resources}"
         return None
 
-    def prepared(self, problem: ElasticProblem) -> Callable[[int], AllocatorRule]:
+    def prepared(self, problem: ElasticProblem) -> Callable[[int], SeededRule]:
         """The rule for each seed; what is tuned or worked out for a problem is, once."""
         units, steps = self.units(problem), np.zeros(len(problem.types))
         if self.kind == SHORTEST:
@@ -48,12 +66,13 @@ class RuleAllocator:
         stride = np.array([int(np.prod(shape[r + 1 :])) for r in range(len(shape))], np.int64)
         empty = np.zeros((len(problem.types), 0))
 
-        def rule(seed: int) -> AllocatorRule:
-            is_fitted = self.kind == OPTIMUS
-            speed = believed_speeds(problem, seed, is_swapped=self.is_swapped) if is_fitted else empty
-            return AllocatorRule(self.kind, units, steps, speed, stride, self.is_elastic, self.blocks)
+        rule = AllocatorRule(self.kind, units, steps, empty, stride, self.is_elastic, self.blocks)
 
-        return rule
+        def seeded(seed: int) -> SeededRule:
+            is_fitted = self.kind == OPTIMUS
+            return SeededRule(rule, Beliefs(problem, seed, is_swapped=self.is_swapped) if is_fitted else None)
+
+        return seeded
 
 
 def static_units(problem: ElasticProblem, k: int) -> Ints:

@@ -11,7 +11,7 @@ from weft.model.columns import Floats, Ints
 from weft.model.elastic import ElasticProblem
 from weft.model.elastic_run import ElasticRun
 from weft.schedulers.allocators.protocol import Allocator
-from weft.schedulers.allocators.rules import BAYES, RuleAllocator
+from weft.schedulers.allocators.rules import BAYES, RuleAllocator, SeededRule
 from weft.sim.elastic.environment import ElasticBatch
 from weft.sim.elastic.rules import STATIC, AllocatorRule, run_rule
 
@@ -46,7 +46,7 @@ def run_all(
 def mean_completions(rule: AllocatorRule, problem: ElasticProblem, seeds: Sequence[int]) -> Floats:
     """Mean completion time of a rule's episode for each seed; nothing is recorded."""
     batch = ElasticBatch(problem, len(seeds), seed=np.array(seeds, np.int64), once=True)
-    return np.array([_whole_episode(rule, batch, b) for b in range(len(seeds))])
+    return np.array([_whole_episode(SeededRule(rule), batch, b) for b in range(len(seeds))])
 
 
 def _run_rule(allocator: RuleAllocator, batch: ElasticBatch, seeds: Sequence[int]) -> None:
@@ -55,11 +55,13 @@ def _run_rule(allocator: RuleAllocator, batch: ElasticBatch, seeds: Sequence[int
         _whole_episode(rule_of(int(seed)), batch, b)
 
 
-def _whole_episode(rule: AllocatorRule, batch: ElasticBatch, b: int) -> float:
-    """Run environment b to its end, emptying the log whenever it is full."""
+def _whole_episode(rule: SeededRule, batch: ElasticBatch, b: int) -> float:
+    """Run environment b to its end, emptying the log whenever it is full; step by step where the rule changes."""
     move, out, log = batch.buffers
+    most = 100_000 if rule.is_fixed else 1
     for _ in range(MOST_STEPS):
-        is_over = run_rule(rule, batch.world, batch.state, b, move, out, log, 100_000)
+        now = rule.at(int(batch.state.now[b]))
+        is_over = run_rule(now, batch.world, batch.state, b, move, out, log, most)
         batch.drain()
         if is_over:
             return float(out.mean[b])

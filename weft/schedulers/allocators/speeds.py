@@ -1,7 +1,8 @@
 """The speed model of Optimus, fitted to the speeds of a task type; and allocations that are best for one task alone.
 
 The model is 1 / (a / w + b + c w / p + d w + e p) with p CPUs and w GPUs, fitted over the whole grid, with 0.001 in
-place of 0 units (Peng et al., EuroSys 2018; as used for edge clusters by Li et al., 2023).
+place of 0 units (Peng et al., EuroSys 2018; as used for edge clusters by Li et al., 2023). Speeds are measured, with
+noise of their own, and fitted anew in each world step.
 """
 
 from __future__ import annotations
@@ -10,69 +11,92 @@ import itertools
 
 import numpy as np
 
-from weft.model.columns import Floats, Ints
-from weft.model.draws import PROGRESS, keyed_uniform
+from weft.model.columns import Bools, Floats, Ints
+from weft.model.draws import MEASURED, keyed_uniform
 from weft.model.elastic import ElasticProblem, TaskType
-from weft.model.least_squares import least_squares
+from weft.model.least_squares import EXACT, least_squares
 
 TINY = 0.001
 """Units in place of none."""
-PROFILED = -1
-"""The number of the task whose noise is drawn for measured speeds."""
+BLOCK = 32
+"""World steps whose speeds are fitted together."""
+CLOSE = 1.5e-8
+"""Tolerance of fits to speeds with noise, which digits beyond it would only follow more closely."""
 
 
 def model_speed(parameters: Floats, cpus: Floats, gpus: Floats) -> Floats:
-    """Progress per step of the model; equal shapes."""
-    a, b, c, d, e = parameters
+    """Progress per step of the model: parameters (..., 5), flat coordinates (n,); (..., n)."""
+    a, b, c, d, e = np.moveaxis(parameters, -1, 0)[..., None]
     return np.asarray(1.0 / (a / gpus + b + c * gpus / cpus + d * gpus + e * cpus))
 
 
-def fit_speed(cpus: Floats, gpus: Floats, speed: Floats) -> Floats:
-    """The five parameters with the least squares, from all ones; flat arrays."""
+def fit_speeds(cpus: Floats, gpus: Floats, speeds: Floats, tolerance: float = EXACT) -> Floats:
+    """The five parameters with the least squares, from all ones, of many curves (K, n) at once; (K, 5)."""
     terms = np.stack([1.0 / gpus, np.ones_like(gpus), gpus / cpus, gpus, cpus], axis=1)  # (n, 5)
 
-    def residuals(parameters: Floats) -> Floats:
-        return np.asarray(1.0 / (terms @ parameters) - speed)
+    def residuals(parameters: Floats, which: Bools) -> Floats:
+        return np.asarray(1.0 / (terms @ parameters[..., None])[..., 0] - speeds[which])
 
-    def jacobian(parameters: Floats) -> Floats:
-        return np.asarray(-terms / (terms @ parameters)[:, None] ** 2)
+    def jacobian(parameters: Floats, which: Bools) -> Floats:
+        return np.asarray(-terms / (terms @ parameters[..., None]) ** 2)
 
-    return least_squares(residuals, jacobian, np.ones(5))
-
-
-def measured_speeds(kind: TaskType, number: int, seed: int, grid: Ints) -> Floats:
-    """Progress of a first step at every point of the grid, with its noise; (grid[0] + 1, grid[1] + 1)."""
-    shape = tuple(int(size) + 1 for size in grid)
-    flat = np.arange(int(np.prod(shape)))
-    noise = kind.noise * (2.0 * keyed_uniform(seed, PROGRESS, PROFILED, number, flat, 0) - 1.0)
-    points = itertools.product(*(range(size) for size in shape))
-    speeds = [
-        kind.gain(point, 0.0, float(draw))
-        if all(u <= m for u, m in zip(point, kind.most, strict=True))
-        else 0.0
-        for point, draw in zip(points, noise, strict=True)
-    ]
-    return np.array(speeds).reshape(shape)
+    return least_squares(residuals, jacobian, np.ones((len(speeds), 5)), tolerance)
 
 
-def believed_speeds(problem: ElasticProblem, seed: int, *, is_swapped: bool) -> Floats:
-    """The fitted speed of every type over the grid; (T, G).
+def first_speeds(kind: TaskType, grid: Ints) -> tuple[Floats, Bools]:
+    """Progress of a first step at every point of the grid without noise, and where a task may run; (G,) each."""
+    points = list(itertools.product(*(range(int(size) + 1) for size in grid)))
+    can_run = np.array(
+        [all(low <= u <= m for low, u, m in zip(kind.least, p, kind.most, strict=True)) for p in points]
+    )
+    at = np.minimum(np.array(points), np.array(kind.rate.shape) - 1)
+    rate, base = (table[tuple(at.T)] for table in (kind.rate, kind.base))
+    return rate * kind.factor(0.0) + base, can_run
+
+
+class Beliefs:
+    """Speeds as Optimus believes them in an episode.
 
     ``is_swapped`` pairs speeds that are listed by CPU first with coordinates that are listed by GPU first, as the
     published code does: on a square grid, CPUs and GPUs change places.
     """
-    shape = tuple(int(size) + 1 for size in problem.grid)
-    units = [np.maximum(np.arange(size, dtype=np.float64), TINY) for size in shape]
-    cpus, gpus = (part.ravel() for part in np.meshgrid(*units, indexing="ij"))
-    given = (cpus, gpus)
-    if is_swapped:
-        by_gpu = np.meshgrid(*units, indexing="xy")
-        given = (by_gpu[0].ravel(), by_gpu[1].ravel())
-    found = []
-    for number, kind in enumerate(problem.types):
-        speeds = measured_speeds(kind, number, seed, problem.grid).ravel()
-        found.append(model_speed(fit_speed(*given, speeds), cpus, gpus))
-    return np.array(found)
+
+    def __init__(self, problem: ElasticProblem, seed: int, *, is_swapped: bool) -> None:
+        self._problem, self._seed = problem, seed
+        self._true = [first_speeds(kind, problem.grid) for kind in problem.types]
+        units = [np.maximum(np.arange(size + 1, dtype=np.float64), TINY) for size in problem.grid.tolist()]
+        self._cpus, self._gpus = (part.ravel() for part in np.meshgrid(*units, indexing="ij"))
+        listed = np.meshgrid(*units, indexing="xy" if is_swapped else "ij")
+        self._listed = listed[0].ravel(), listed[1].ravel()
+        self._fitted: dict[int, Floats] = {}  # block -> (steps, T, G)
+
+    @property
+    def are_fixed(self) -> bool:
+        """Whether every measurement gives the same: there is no noise."""
+        return not any(kind.noise for kind in self._problem.types)
+
+    def at(self, step: int) -> Floats:
+        """The fitted speed of every type over the grid in a world step; (T, G)."""
+        size = 1 if self.are_fixed else BLOCK
+        block, place = (0, 0) if self.are_fixed else divmod(step, BLOCK)
+        if block not in self._fitted:
+            self._fitted = {block: self._fit(np.arange(block * size, (block + 1) * size))}
+        return np.asarray(self._fitted[block][place])
+
+    def measured(self, steps: Ints) -> Floats:
+        """Speeds with the noise of the measurement in each of some world steps; (steps, T, G)."""
+        found = []
+        for number, (speed, can_run) in enumerate(self._true):
+            draws = keyed_uniform(self._seed, MEASURED, steps[:, None], number, np.arange(len(speed)), 0)
+            noise = self._problem.types[number].noise * (2.0 * draws - 1.0)
+            found.append(np.where(can_run, np.maximum(0.0, speed + noise), 0.0))
+        return np.stack(found, axis=1)
+
+    def _fit(self, steps: Ints) -> Floats:
+        speeds = self.measured(steps)
+        tolerance = EXACT if self.are_fixed else CLOSE
+        fitted = fit_speeds(*self._listed, speeds.reshape(-1, speeds.shape[-1]), tolerance)
+        return model_speed(fitted, self._cpus, self._gpus).reshape(speeds.shape)
 
 
 def best_alone(problem: ElasticProblem) -> tuple[Ints, Floats]:

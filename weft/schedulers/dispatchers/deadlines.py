@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError
 from weft.model.draws import DEVICES, keyed_uniform
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.dispatchers.deciding import DecidingDispatcher
-from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
+from weft.schedulers.dispatchers.outages import Outage
 from weft.schedulers.dispatchers.paths import fastest_left, shares_done
 from weft.schedulers.dispatchers.pins import pinned_classes
+from weft.schedulers.dispatchers.playing import Playing
 from weft.schedulers.dispatchers.tasks import Place, with_room
 from weft.sim.tasks.deadline_rules import (
     DRAWN,
@@ -31,7 +31,6 @@ from weft.sim.tasks.deadline_rules import (
     play_by_deadline,
     run_by_deadline,
 )
-from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, schedule_of
 from weft.sim.tasks.rules import VIRTUAL, TaskRule, keyed_rule
 from weft.sim.tasks.state import Facts, Tasks, TaskState
 
@@ -126,28 +125,18 @@ class DeadlineDispatcher(DecidingDispatcher):
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
         """All problems in one call of the kernel; with outages one after the other."""
-        w = compile_tasks(problems)
-        f = facts_of(realisations, w)
-        moves = [moves_of(outages, problem) for problem in problems]
-        pairs = zip(moves, problems, strict=True)
-        s = new_task_state(w, max((extra_rows(own, problem) for own, problem in pairs), default=0))
-        s.learns[:] = self.profiles
         keys = np.concatenate([self.order(problem) for problem in problems])
-        rule = self.kernel_rule(problems, seeds)
-        if outages:
-            s.key[:] = keys
-            for b, problem in enumerate(problems):
-                for move in moves[b]:
-                    play_by_deadline(rule, w, f, s, b, move.time)
-                    move.carry_out(w, s, b)
-                play_by_deadline(rule, w, f, s, b, float("inf"))
-                refuse_unfinished(problem, s, int(w.job_ptr[b]))
-        else:
+
+        def prepare(s: TaskState) -> DeadlineRule:
+            s.learns[:] = self.profiles
+            if outages:
+                s.key[:] = keys
+            return self.kernel_rule(problems, seeds)
+
+        def run(rule: DeadlineRule, w: Tasks, f: Facts, s: TaskState) -> None:
             run_by_deadline(rule, w, f, s, keys)
-        if s.overflow.any():
-            raise InputError("the event kernel ran out of room for rows or events")
-        runs = enumerate(zip(problems, realisations, strict=True))
-        return [schedule_of(problem, realisation, w, s, b) for b, (problem, realisation) in runs]
+
+        return Playing(prepare, run, play_by_deadline).all(problems, realisations, outages)
 
     def kernel_rule(self, problems: Sequence[Problem], seeds: Sequence[int]) -> DeadlineRule:
         """The rule for problems side by side."""

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError
 from weft.model.graph import Bools, Floats, Ints, TaskGraph
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.schedulers.dispatchers.deciding import DecidingDispatcher
-from weft.schedulers.dispatchers.outages import Move, Outage, extra_rows, moves_of, refuse_unfinished
+from weft.schedulers.dispatchers.outages import Move, Outage, extra_rows
+from weft.schedulers.dispatchers.playing import Playing
 from weft.schedulers.dispatchers.tasks import by_age, by_rank
-from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, schedule_of
 from weft.sim.tasks.peers import FIFO, RANK, WORKERS, PeerRule, decide_peer, play_peer_until, run_peers
 from weft.sim.tasks.rules import TaskRule
 from weft.sim.tasks.state import Facts, Tasks, TaskState
@@ -103,26 +102,12 @@ class PeerDispatcher(DecidingDispatcher):
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
         """All problems in one call of the kernel; with outages one after the other."""
-        w = compile_tasks(problems)
-        f = facts_of(realisations, w)
-        moves = [moves_of(outages, problem) for problem in problems]
-        pairs = zip(moves, problems, strict=True)
-        s = new_task_state(w, max((copy_rows(own, problem) for own, problem in pairs), default=0))
-        self.rule(problems, s, seeds)
-        rule = self.peer_rule(problems)
-        if outages:
-            for b, problem in enumerate(problems):
-                for move in moves[b]:
-                    play_peer_until(rule, w, f, s, b, move.time)
-                    move.carry_out(w, s, b)
-                play_peer_until(rule, w, f, s, b, float("inf"))
-                refuse_unfinished(problem, s, int(w.job_ptr[b]))
-        else:
-            run_peers(rule, w, f, s)
-        if s.overflow.any():
-            raise InputError("the event kernel ran out of room for rows or events")
-        runs = enumerate(zip(problems, realisations, strict=True))
-        return [schedule_of(problem, realisation, w, s, b) for b, (problem, realisation) in runs]
+
+        def prepare(s: TaskState) -> PeerRule:
+            self.rule(problems, s, seeds)
+            return self.peer_rule(problems)
+
+        return Playing(prepare, run_peers, play_peer_until, copy_rows).all(problems, realisations, outages)
 
     def peer_rule(self, problems: Sequence[Problem]) -> PeerRule:
         """What the rule knows of problems side by side."""

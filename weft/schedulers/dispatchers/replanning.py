@@ -2,7 +2,7 @@
 
 Devices and orders of the plan are kept, starts follow what happens. When a task is later than planned
 by more than a share of its job's planned length, or a device is lost or joins, all that has not started
-is planned again, job by job in the order of arrival. A planner that cannot plan around others plans each job as if it were alone,
+is planned again, job by job in the order of arrival; or so at every event. A planner that cannot plan around others plans each job as if it were alone,
 once.
 """
 
@@ -38,6 +38,8 @@ from weft.sim.timeline.committed import Beside, write_committed
 
 DRIFT = 0.1
 """Share of its job's planned length by which a task may be late before all is planned again."""
+ALWAYS_LATE = -1.0
+"""Of a row whose every event is a reason to plan again."""
 ENV = 0
 
 
@@ -49,6 +51,8 @@ class PlanDispatcher:
     planner: Planner
     drift: float = DRIFT
     """Infinite: what is planned stays."""
+    at_every_event: bool = False
+    """Whether all that has not started is planned again whenever something happens, late or not."""
 
     def __post_init__(self) -> None:
         if not self.drift > 0:
@@ -56,6 +60,8 @@ class PlanDispatcher:
 
     def supports(self, problem: Problem) -> str | None:
         """None if the planner can plan these jobs and the task view can run them, else the reason."""
+        if self.at_every_event and not can_join(self.planner):
+            return "it cannot plan around what runs, so not again at every event"
         return refuse_tasks(problem) or refuse_bookings(problem) or self.planner.supports(problem)
 
     def run_all(
@@ -139,6 +145,7 @@ class Plans:
         self.planner, self.problem, self.seed = dispatcher.planner, problem, seed
         self.jobs: Sequence[Job] = problem.jobs
         self.drift = dispatcher.drift if can_join(dispatcher.planner) else float("inf")
+        self.at_every_event = dispatcher.at_every_event
         self.w, self.f, self.s = w, f, s
         self.late = np.full(len(s.row_task), np.inf)  # (max_rows,) when a row counts as late
         self.planned: list[int] = []
@@ -162,7 +169,7 @@ class Plans:
         self.num_made += 1
         for row in np.flatnonzero(self._rows(PLANNED)).tolist():
             cancel(self.w, self.s, ENV, row)
-        self.late[:] = np.inf  # what runs late now is known to
+        self.late[:] = ALWAYS_LATE if self.at_every_event else np.inf  # what runs late now is known to
         for j in self.planned:
             if np.isnan(self.s.job_finish[j]) and not self.s.is_expired[j]:
                 self._plan(j)
@@ -204,7 +211,7 @@ class Plans:
             start, finish = float(plan.start[k]), float(plan.finish[k])
             row = reserve(self.w, self.s, ENV, first + int(plan.task[k]), int(plan.device[k]), start)
             if row >= 0:
-                self.late[row] = finish + allowance
+                self.late[row] = ALWAYS_LATE if self.at_every_event else finish + allowance
         serve_all(self.w, self.f, self.s, ENV)
 
     def _eligible(self, j: int) -> tuple[str, ...] | None:

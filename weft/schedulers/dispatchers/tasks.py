@@ -12,15 +12,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from weft.errors import InputError, UnsupportedError
+from weft.errors import UnsupportedError
 from weft.model.draws import ORDER, keyed_uniform
 from weft.model.graph import Floats
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
-from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of, refuse_unfinished
+from weft.schedulers.dispatchers.outages import Outage
+from weft.schedulers.dispatchers.playing import Playing
 from weft.schedulers.own import as_dispatcher
 from weft.sim.tasks.forecast import NUM_COLUMNS, forecast_problems
-from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state, refuse_tasks, schedule_of
+from weft.sim.tasks.layout import refuse_tasks
 from weft.sim.tasks.prices import price_problems
 from weft.sim.tasks.ranks import rank_of
 from weft.sim.tasks.rules import (
@@ -155,26 +156,12 @@ class RuleDispatcher:
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
         """All problems in one call of the kernel; with outages one after the other."""
-        w = compile_tasks(problems)
-        f = facts_of(realisations, w)
-        moves = [moves_of(outages, problem) for problem in problems]
-        pairs = zip(moves, problems, strict=True)
-        s = new_task_state(w, max((extra_rows(own, problem) for own, problem in pairs), default=0))
-        s.learns[:] = self.profiles
-        rule = self.prepare(problems, s, seeds)
-        if outages:
-            for b, problem in enumerate(problems):
-                for move in moves[b]:
-                    play_until(rule, w, f, s, b, move.time)
-                    move.carry_out(w, s, b)
-                play_until(rule, w, f, s, b, float("inf"))
-                refuse_unfinished(problem, s, int(w.job_ptr[b]))
-        else:
-            run_tasks(rule, w, f, s)
-        if s.overflow.any():
-            raise InputError("the event kernel ran out of room for rows or events")
-        runs = enumerate(zip(problems, realisations, strict=True))
-        return [schedule_of(problem, realisation, w, s, b) for b, (problem, realisation) in runs]
+
+        def prepare(s: TaskState) -> TaskRule:
+            s.learns[:] = self.profiles
+            return self.prepare(problems, s, seeds)
+
+        return Playing(prepare, run_tasks, play_until).all(problems, realisations, outages)
 
     def shortlisted(self, name: str) -> RuleDispatcher:
         """The same rule below another level, which hands it the most urgent of the ready tasks."""

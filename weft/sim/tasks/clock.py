@@ -12,6 +12,7 @@ from weft.sim.heap import pop_event
 from weft.sim.jit import lean_inlined as inlined
 from weft.sim.jit import lean_kernel as kernel
 from weft.sim.tasks.bookings import grant, next_in_line
+from weft.sim.tasks.launches import end_launch
 from weft.sim.tasks.moves import expire, finish, make_first_ready, release, serve_all
 from weft.sim.tasks.state import NUM_EVENTS, RUNNING, UNRELEASED, Facts, Tasks, TaskState, mark, refresh
 from weft.sim.tasks.turns import begin_turns
@@ -45,7 +46,11 @@ def _pop_until(w: Tasks, f: Facts, s: TaskState, b: int, now: float) -> None:
         elif item >= rows:
             mark(w, s, b, w.device_ptr[b] + item - rows)
         elif s.row_status[s.row_ptr[b] + item] == RUNNING:
-            finish(w, f, s, b, s.row_ptr[b] + item)
+            row = s.row_ptr[b] + item
+            if len(s.lead) > 0 and s.lead[s.row_task[row]] >= 0:
+                end_launch(w, f, s, b, row)
+            else:
+                finish(w, f, s, b, row)
     at = w.job_ptr[b] + s.next_job[b]
     while at < w.job_ptr[b + 1] and w.job_release[w.job_order[at]] <= now:
         s.next_job[b] += 1
@@ -124,6 +129,8 @@ def begin(w: Tasks, s: TaskState, b: int) -> None:
         s.open_edges[i] = w.num_in[i]
         s.place[i] = -1
         s.first_row[i] = -1
+        if len(s.lead) > 0:
+            s.lead[i] = -1
     if len(w.waits_for) > 0:
         begin_turns(w, s, b)
     for j in range(w.job_ptr[b], w.job_ptr[b + 1]):

@@ -10,7 +10,7 @@ import numpy as np
 from weft.errors import UnsupportedError
 from weft.model import schedule as outcomes
 from weft.model.bookings import bookable_row
-from weft.model.graph import Bools, Floats, Ints
+from weft.model.graph import Bools, Floats, Ints, Ints32
 from weft.model.noise import log_mean
 from weft.model.problem import Problem, Realisation
 from weft.model.schedule import Schedule
@@ -96,6 +96,7 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_o
         inverse=np.concatenate([a.inverse.ravel() for a in parts]),
         drops_late=bool(drops_late),
         **turn_columns(problems, job_ptr, task_ptr),
+        saved=_saved(problems, width, is_open=is_open),
     )
 
 
@@ -170,6 +171,7 @@ def new_task_state(tasks: Tasks, extra_rows: int = 0) -> TaskState:
         ((num_envs,), "now wake next_job num_ready num_free num_dirty num_rows spare num_events overflow"),
         ((num_tasks,), "status open_edges key work ready place stack first_row"),
         ((len(tasks.waits_for),), "is_its_turn"),
+        ((len(tasks.saved),), "lead"),
         ((num_jobs,), "job_open job_left job_finish is_expired is_waiting"),
         ((num_envs,), "num_waiting may_grant"),
         (tasks.may_book.shape, "granted"),
@@ -219,7 +221,16 @@ def schedule_of(
         np.r_[np.where(is_done, aborted[task], _turn(task, ~is_done)), np.zeros(len(dropped))],
         outcome=np.r_[outcome, np.where(is_skipped, outcomes.SKIPPED, outcomes.EXPIRED)],
         realisation=realisation,
+        launch=_launches(s, s.row_task[used], first, len(dropped)),
     )
+
+
+def _launches(s: TaskState, task: Ints, first: int, num_dropped: int) -> Ints32:
+    """The launch of every row, by the number of its first task; none where the problem has no launches."""
+    if not len(s.lead):
+        return np.zeros(0, np.int32)
+    lead = s.lead[task]
+    return np.r_[np.where(lead >= 0, lead - first, -1), np.full(num_dropped, -1)].astype(np.int32)
 
 
 def _turn(task: Ints, counts: Bools) -> Ints:
@@ -233,12 +244,25 @@ def _turn(task: Ints, counts: Bools) -> Ints:
     return turn
 
 
+def _saved(problems: Sequence[Problem], width: int, *, is_open: bool) -> Floats:
+    """Shares saved within launches; nothing where jobs are told one by one, for tasks are then started alone."""
+    if is_open or not any(problem.saved.size for problem in problems):
+        return np.zeros((0, 0))
+    tables = [p.saved if p.saved.size else np.zeros(p.run_times.shape) for p in problems]
+    return np.concatenate([_widened(table, width, 0.0) for table in tables])
+
+
 def _pools(a: Arrays) -> Ints:
     """Number of the pool of every device: those with equal class, links and jobs that may use them."""
     found: dict[tuple[int, int, bytes], int] = {}
     columns = a.allowed.T if a.allowed.size else np.zeros((len(a.group), 0), np.bool_)
     keys = zip(a.device_class.tolist(), a.group.tolist(), columns, strict=True)
     return np.array([found.setdefault((c, g, row.tobytes()), len(found)) for c, g, row in keys], np.int64)
+
+
+def num_pools(problem: Problem) -> int:
+    """Devices of a problem that differ in more than their number."""
+    return int(_pools(compile_problem(problem)).max()) + 1
 
 
 def _due(problem: Problem) -> Floats:

@@ -65,17 +65,18 @@ from weft.sim.tasks.turns import drop_task, is_overrun, let_in, make_ready, skip
 
 
 @inlined
-def _begin_row(w: Tasks, f: Facts, s: TaskState, b: int, row: int, start: float) -> None:
-    """The row holds its share of the device from now on and runs from ``start`` on."""
+def begin_row(
+    w: Tasks, f: Facts, s: TaskState, b: int, row: int, start: float, expected: float, end: float
+) -> None:
+    """The row holds its share of the device from now on and runs from ``start`` on, until ``end``."""
     i, p = s.row_task[row], s.row_device[row]
-    c = w.device_class[p]
     if not is_light(s, row):
         for r in range(w.demand.shape[1]):
             own = spare_share(w, s, b, w.job[i], p, r)
             s.free[p, r] -= w.demand[i, r] - min(own, w.demand[i, r])
     link_row(s, s.running, p, row)
     s.row_start[row] = start
-    s.row_expected[row] = start + expected_run(w, s, i, c)
+    s.row_expected[row] = expected
     s.row_status[row] = RUNNING
     s.count[b, NUM_STARTED] += 1
     note_start(w, s, b, p)
@@ -84,7 +85,7 @@ def _begin_row(w: Tasks, f: Facts, s: TaskState, b: int, row: int, start: float)
         s.job_left[w.job[i]] -= s.work[i]
     refresh(w, s, b, p)
     if not f.is_live:
-        add_event(w, s, b, start + f.run[i, c], row - s.row_ptr[b])
+        add_event(w, s, b, end, row - s.row_ptr[b])
 
 
 @kernel
@@ -96,7 +97,8 @@ def commit(w: Tasks, f: Facts, s: TaskState, b: int, i: int, p: int) -> int:
     row = new_row(s, b, i, p)
     if row >= 0:
         unready(w, s, b, i)
-        _begin_row(w, f, s, b, row, max(s.now[b], data_ready(w, f, s, b, i, p)))
+        start, c = max(s.now[b], data_ready(w, f, s, b, i, p)), w.device_class[p]
+        begin_row(w, f, s, b, row, start, start + expected_run(w, s, i, c), start + f.run[i, c])
     return row
 
 
@@ -213,7 +215,8 @@ def _serve(w: Tasks, f: Facts, s: TaskState, b: int, p: int) -> None:
                 add_event(w, s, b, ready, s.row_ptr[b + 1] - s.row_ptr[b] + p - w.device_ptr[b])
             return
         _leave_queue(w, s, b, row)
-        _begin_row(w, f, s, b, row, now)
+        c = w.device_class[p]
+        begin_row(w, f, s, b, row, now, now + expected_run(w, s, i, c), now + f.run[i, c])
     refresh(w, s, b, p)
 
 
@@ -242,7 +245,7 @@ def close_task(w: Tasks, s: TaskState, b: int, i: int) -> None:
 
 
 @inlined
-def _settle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> None:
+def settle(w: Tasks, f: Facts, s: TaskState, b: int, i: int) -> None:
     """Settle the edges of a task that ended, and those of all tasks skipped because of it."""
     base = w.task_ptr[b]
     height = np.int64(0)
@@ -307,7 +310,7 @@ def finish(w: Tasks, f: Facts, s: TaskState, b: int, row: int) -> None:
         _tell_children(w, s, b, i)
         return
     s.status[i] = DONE
-    _settle(w, f, s, b, i)
+    settle(w, f, s, b, i)
     close_task(w, s, b, i)
     if len(w.lets_in) > 0:
         let_in(w, s, b, i)

@@ -1,6 +1,6 @@
 """Many copies of periodic pipelines in one call: the environment in which policies learn to keep deadlines.
 
-A decision starts one candidate or waits (``pipeline_features.py``). A missed instance costs its interval / 100 at its deadline. What
+A decision starts one candidate, of one stage or a launch of several, or waits (``pipeline_features.py``). A missed instance costs its interval / 100 at its deadline. What
 instances under way are expected to cost is a potential whose discounted differences are added (Ng et al., 1999): that changes no
 best policy, but tells at once what a start has done. An episode ends at the horizon of its problem.
 """
@@ -14,19 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weft.errors import InputError
+from weft.errors import InputError, UnsupportedError
 from weft.model.draws import EPISODE, keyed_uniform
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, Realisation, realise
 from weft.sim.jit import lean_kernel
 from weft.sim.tasks.clock import begin, is_due, next_time, pass_events
 from weft.sim.tasks.environment import Deal
+from weft.sim.tasks.launches import launch
 from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.pipeline_features import (
     PIPELINE_VERSION,
     PipelineListed,
     PipelineSight,
+    Seen,
     check_pipeline_sight,
     list_stages,
 )
@@ -59,6 +61,7 @@ class PipelineBuffers(NamedTuple):
     count: Ints  # (B, 1) candidates
     later: Floats  # (B, 1) when a wait ends at the latest
     level: Floats  # (B,) potential
+    depth: Ints  # (B, K) tasks that a candidate starts as one
 
 
 class Payment(NamedTuple):
@@ -139,13 +142,11 @@ def _faithful_pay(world: World, b: int, before: float) -> float:
 
 
 @lean_kernel
-def go_on(
-    sight: PipelineSight, world: World, b: int, e: int, waits: bool, stops: bool, out: PipelineBuffers
-) -> bool:
+def go_on(sight: Seen, world: World, b: int, e: int, waits: bool, stops: bool, out: PipelineBuffers) -> bool:
     """Let time pass until there is a choice; returns whether all is over."""
     lines, w, f, s, v, look = world
     last = out.mask.shape[2] - 1
-    found = PipelineListed(out.task[e], out.device[e], out.count[e], out.later[e])
+    found = PipelineListed(out.task[e], out.device[e], out.count[e], out.later[e], out.depth[e])
     while True:
         if not waits and is_due(s, b) and next_time(w, s, b) > s.now[b]:
             can_wait = list_stages(sight, lines, w, f, s, v, b, look, found, out.observation[e])
@@ -165,9 +166,7 @@ def go_on(
 
 
 @lean_kernel
-def start_all(
-    sight: PipelineSight, world: World, plays: Ints, which: Ints, stops: bool, out: PipelineBuffers
-) -> None:
+def start_all(sight: Seen, world: World, plays: Ints, which: Ints, stops: bool, out: PipelineBuffers) -> None:
     """Begin the problem that each of these environments plays."""
     for k in range(len(which)):
         e = which[k]
@@ -180,7 +179,7 @@ def start_all(
 
 @lean_kernel
 def step_all(
-    sight: PipelineSight,
+    sight: Seen,
     world: World,
     plays: Ints,
     actions: Ints,
@@ -196,6 +195,8 @@ def step_all(
         before, cost, waits = s.now[b], world.v.cost[b], k >= out.count[e, 0]
         if waits:
             s.wake[b] = min(s.wake[b], out.later[e, 0])
+        elif out.depth[e, k] > 1:
+            launch(world.w, world.f, s, b, out.task[e, k], out.device[e, k], out.depth[e, k])
         else:
             commit(world.w, world.f, s, b, out.task[e, k], out.device[e, k])
         is_over = go_on(sight, world, b, e, waits, stops, out)
@@ -212,6 +213,13 @@ def step_all(
         out.reward[e], out.elapsed[e], out.done[e] = reward, elapsed, is_over
 
 
+def refuse_launches(problem: Problem, sight: PipelineSight) -> str | None:
+    """The reason why a policy with depths cannot act on this problem, or None."""
+    if sight.has_launches and any(job.overrun == "abort" for job in problem.jobs):
+        return "a launch cannot be cut short: with depths, overrun is queue or skip, not abort"
+    return None
+
+
 class PipelineBatch:
     """Problems side by side, with what happens in each; decisions come from outside."""
 
@@ -222,7 +230,12 @@ class PipelineBatch:
         sight: PipelineSight,
         num_envs: int,
     ) -> None:
+        for problem in problems:
+            reason = refuse_launches(problem, sight)
+            if reason is not None:
+                raise UnsupportedError(f"problem {problem.name!r}: {reason}", field="depths")
         self.problems, self.sight, self.num_envs = list(problems), sight, num_envs
+        self.seen = sight.seen()
         w = compile_tasks(self.problems)
         lines = lines_of(self.problems)
         most = int(np.diff(lines.line_ptr).max())
@@ -287,7 +300,7 @@ class PipelineEnv(PipelineBatch):
     def step(self, actions: Ints) -> tuple[Floats32, Bools]:
         """One decision (B, 1) everywhere, allowed by the mask; returns reward and done."""
         self.done[:] = False
-        step_all(self.sight, self.world, self.plays, actions, self._pay, True, self.buffers)
+        step_all(self.seen, self.world, self.plays, actions, self._pay, True, self.buffers)
         np.divide(self.elapsed, np.float32(self.setup.time_unit), out=self.elapsed)
         if self.done.any():
             over = np.flatnonzero(self.done)
@@ -322,7 +335,7 @@ class PipelineEnv(PipelineBatch):
             drawn = realise(self.problems[b], key).run_times
             first, last = self.world.w.task_ptr[b : b + 2].tolist()
             self.world.f.run[first:last, : drawn.shape[1]] = drawn
-        start_all(self.sight, self.world, self.plays, which, True, self.buffers)
+        start_all(self.seen, self.world, self.plays, which, True, self.buffers)
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """A copy of everything that changes."""
@@ -367,4 +380,5 @@ def _new_buffers(num_envs: int, sight: PipelineSight) -> PipelineBuffers:
         np.zeros((num_envs, 1), np.int64),
         np.zeros((num_envs, 1)),
         np.zeros(num_envs),
+        np.ones(choices, np.int64),
     )

@@ -1,13 +1,13 @@
 """What a policy sees of pipelines with deadlines: candidates to start, their features, names and version.
 
-A candidate is a ready stage and a class with an idle device; the last choice waits. Of every pipeline a few instances that are not
+A candidate is a ready stage and a class with an idle device, with depths also a number of stages that start as one launch; the last choice waits. Of every pipeline a few instances that are not
 late are listed, by deadline, and the oldest late one. Everything is expected or was observed; the next release of a pipeline
 is known from the interval of its last. Times are relative to the interval of the instance, or squashed by a few stage times.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from weft.errors import InputError
 from weft.model.graph import Floats, Ints
 from weft.sim.jit import lean_inlined, lean_kernel
 from weft.sim.tasks.clock import next_time
+from weft.sim.tasks.launches import longest_launch
 from weft.sim.tasks.pipelines import WEIGHT, Lines, LineState, Sweep, next_release, sweep_lines
 from weft.sim.tasks.rules import best_in_pool
 from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, expected_run, may_use
@@ -42,6 +43,20 @@ _OWN = (
     REGRET, TAKES_LAST, IDLE, OTHERS, NEXT_MOST, NEXT_ALL, FLIGHT_MOST, FLIGHT_ALL, INTERVAL, DATA, UNDER_WAY,
     TO_EVENT, TO_RELEASE,
 ) = range(len(_OWN))  # fmt: skip
+OF_LAUNCH = ("stages in the launch", "share saved", "ends its instance")
+"""Of a candidate, where a sight has depths."""
+
+
+class Seen(NamedTuple):
+    """A sight as kernels take it."""
+
+    series: int
+    pools: int
+    choices: int
+    sees_periods: bool
+    sees_ahead: bool
+    is_faithful: bool
+    depths: Ints  # (num_depths,)
 
 
 class PipelineSight(NamedTuple):
@@ -55,6 +70,22 @@ class PipelineSight(NamedTuple):
     is_faithful: bool = (
         False  # only queued work, remaining paths and deadlines, for the first stage by local deadline
     )
+    depths: tuple[int, ...] = (1,)  # stages of a chain that a decision may start as one launch
+
+    @property
+    def has_launches(self) -> bool:
+        """Whether a decision may start more than one stage."""
+        return self.depths != (1,)
+
+    def to_table(self) -> dict[str, Any]:
+        """As recipes and cards keep it; depths only where there is a choice."""
+        table = self._asdict()
+        depths = table.pop("depths")
+        return table | ({"depths": list(depths)} if self.has_launches else {})
+
+    def seen(self) -> Seen:
+        """As kernels take it."""
+        return Seen(*self[:6], np.array(self.depths, np.int64))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,7 +93,7 @@ class PipelineSight(NamedTuple):
         ways = (f"on class {k}" for k in range(self.pools))
         lines = (f"of pipeline {k}" for k in range(self.series))
         rest = (f"laxity after it on class {k}" for k in range(self.pools))
-        return ("starts", "waits", *ways, *lines, *rest, *_OWN)
+        return ("starts", "waits", *ways, *lines, *rest, *_OWN, *(OF_LAUNCH if self.has_launches else ()))
 
     @property
     def world(self) -> tuple[str, ...]:
@@ -95,9 +126,23 @@ def check_pipeline_sight(sight: PipelineSight, place: str = "candidates") -> Pip
                 raise InputError(
                     f"expected a whole number from 1 to 256, got {value!r}", field=f"{place}.{name}"
                 )
+        elif name == "depths":
+            sight = sight._replace(depths=_checked_depths(value, f"{place}.depths"))
         elif type(value) is not bool:
             raise InputError(f"expected true or false, got {value!r}", field=f"{place}.{name}")
     return sight
+
+
+def _checked_depths(value: object, field: str) -> tuple[int, ...]:
+    """Depths, if they are whole numbers in ascending order from 1 on."""
+    given = tuple(value) if isinstance(value, list | tuple) else ()
+    is_whole = all(type(one) is int and 1 <= one <= 256 for one in given)
+    if not given or not is_whole or given[0] != 1 or list(given) != sorted(set(given)):
+        raise InputError(
+            f"expected ascending whole numbers from 1 on up to 256, such as [1, 2, 4], got {value!r:.60}",
+            field=field,
+        )
+    return given
 
 
 class PipelineListed(NamedTuple):
@@ -107,6 +152,7 @@ class PipelineListed(NamedTuple):
     device: Ints  # (num_choices,)
     count: Ints  # (1,)
     later: Floats  # (1,) when the next data of a listed task comes, infinite: none is on its way
+    depth: Ints  # (num_choices,) tasks that start as one
 
 
 @lean_inlined
@@ -190,13 +236,28 @@ def _write_blocks(
     out[FLIGHT_MOST], out[FLIGHT_ALL] = np.tanh(most / unit), min(total, 4.0)
 
 
+@lean_inlined
+def _write_launch(w: Tasks, depth: int, saved: float, last: int, row: Floats) -> None:
+    """The features of a launch, at the end of the row of its candidate."""
+    at = len(row) - len(OF_LAUNCH)
+    row[at], row[at + 1] = (depth - 1) / 8.0, saved
+    row[at + 2] = 1.0 if w.succ_ptr[last] == w.succ_ptr[last + 1] else 0.0
+
+
 @lean_kernel
 def _write_candidate(
-    sight: PipelineSight, lines: Lines, w: Tasks, s: TaskState, b: int, i: int, p: int, start: float,
+    sight: Seen, lines: Lines, w: Tasks, s: TaskState, b: int, i: int, p: int, depth: int, start: float,
     earliest: float, look: Sweep, row: Floats,
 ) -> None:  # fmt: skip
     """The features of one candidate, into a row of zeros."""
     j, c, now, unit = w.job[i], w.device_class[p], s.now[b], SQUASH * lines.unit[b]
+    run, best, apart, last = expected_run(w, s, i, c), lines.best[i], expected_run(w, s, i, c), np.int64(i)
+    for _ in range(depth - 1):
+        last = w.succ[w.succ_ptr[last]]
+        own = expected_run(w, s, last, c)
+        run, best, apart = run + own * (1.0 - w.saved[last, c]), best + lines.best[last], apart + own
+    if len(sight.depths) > 1:
+        _write_launch(w, depth, (apart - run) / apart, last, row)
     pool, line = w.pool[p] - w.pool_ptr[b], lines.line[j] - lines.line_ptr[b]
     row[0] = 1.0
     if pool < sight.pools:
@@ -205,14 +266,14 @@ def _write_candidate(
         return
     if line < sight.series:
         row[2 + sight.pools + line] = 1.0
-    run, interval = expected_run(w, s, i, c), lines.interval[j]
+    interval = lines.interval[j]
     end, due = start + run, w.job_due[j]
     rest = 2 + sight.pools + sight.series
     for k in range(min(sight.pools, lines.left_on.shape[1])):
-        behind = lines.left_on[i, k] - (w.run[i, k] if w.run[i, k] < np.inf else lines.best[i])
+        behind = lines.left_on[last, k] - (w.run[last, k] if w.run[last, k] < np.inf else lines.best[last])
         row[rest + k] = clipped((due - end - behind) / interval, 2.0)
     out = row[rest + sight.pools :]
-    after, least, spare = due - end - (lines.left[i] - lines.best[i]), 1e9, due - now - lines.left[i]
+    after, least, spare = due - end - (lines.left[last] - lines.best[last]), 1e9, due - now - lines.left[i]
     under_way = 0
     for k in range(look.count[0]):
         if look.job[k] != j:
@@ -224,10 +285,10 @@ def _write_candidate(
     out[LAXITY], out[IS_LATE] = clipped(spare / interval, 2.0), 1.0 if due <= now else 0.0
     out[IS_HOPELESS], out[TURNS_LATE] = 1.0 if spare < 0.0 else 0.0, 1.0 if after < 0.0 <= spare else 0.0
     out[RUN], out[RUN_SHARE] = np.tanh(run / unit), run / interval
-    out[ABOVE] = np.tanh((run - lines.best[i]) / unit)
+    out[ABOVE] = np.tanh((run - best) / unit)
     out[SHARE_LEFT] = lines.left[i] / lines.left[w.job_task_ptr[j]]
     out[IS_FIRST] = 1.0 if i == w.job_task_ptr[j] else 0.0
-    out[REGRET] = np.tanh((end - earliest) / unit)
+    out[REGRET] = np.tanh((end - earliest - (best - lines.best[i])) / unit)
     out[TAKES_LAST], out[IDLE] = 1.0 if idle <= 1 else 0.0, idle / 4.0
     out[OTHERS] = clipped(least, 2.0)
     if sight.sees_ahead:
@@ -253,7 +314,7 @@ def _earliest_end(lines: Lines, w: Tasks, f: Facts, s: TaskState, b: int, i: int
 
 @lean_kernel
 def _write_world(
-    sight: PipelineSight, lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int, look: Sweep, out: Floats
+    sight: Seen, lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int, look: Sweep, out: Floats
 ) -> float:
     """The features of the state as a whole; returns when the next release is due."""
     now, unit, soonest = s.now[b], SQUASH * lines.unit[b], np.inf
@@ -298,7 +359,7 @@ def _expected_event(w: Tasks, s: TaskState, b: int, comes: float) -> float:
 
 @lean_kernel
 def list_stages(
-    sight: PipelineSight, lines: Lines, w: Tasks, f: Facts, s: TaskState, v: LineState, b: int, look: Sweep,
+    sight: Seen, lines: Lines, w: Tasks, f: Facts, s: TaskState, v: LineState, b: int, look: Sweep,
     found: PipelineListed, out: Floats,
 ) -> bool:  # fmt: skip
     """Write candidates and observation of environment b; returns whether it may wait."""
@@ -306,6 +367,8 @@ def list_stages(
         out[k] = 0.0
     found.count[0], found.later[0] = 0, np.inf
     width = 2 + 2 * sight.pools + sight.series + len(_OWN)
+    if len(sight.depths) > 1:
+        width += len(OF_LAUNCH)
     base = sight.series * len(OF_LINE) + sight.pools * len(OF_POOL) + 1
     sweep_lines(lines, w, s, v, b, look)
     comes = _write_world(sight, lines, w, s, v, b, look, out)
@@ -319,27 +382,21 @@ def list_stages(
             if not may_use(w, b, i, w.pool_devices[w.pool_device_ptr[pool]]):
                 continue
             p, _ = best_in_pool(w, f, s, b, i, pool)
-            n = found.count[0]
-            if p < 0 or n == sight.choices:
+            if p < 0 or found.count[0] == sight.choices:
                 continue
-            start = max(s.now[b], data_ready(w, f, s, b, i, p))
+            start, most = max(s.now[b], data_ready(w, f, s, b, i, p)), np.int64(1)
             if start > s.now[b]:
                 found.later[0] = min(found.later[0], start)
-            _write_candidate(
-                sight,
-                lines,
-                w,
-                s,
-                b,
-                i,
-                p,
-                start,
-                earliest,
-                look,
-                out[base + n * width : base + (n + 1) * width],
-            )
-            found.task[n], found.device[n] = i, p
-            found.count[0] += 1
+            if len(sight.depths) > 1:
+                most = longest_launch(w, s, i, w.device_class[p])
+            for depth in sight.depths:
+                n = found.count[0]
+                if depth > most or n == sight.choices:
+                    break
+                row = out[base + n * width : base + (n + 1) * width]
+                _write_candidate(sight, lines, w, s, b, i, p, depth, start, earliest, look, row)
+                found.task[n], found.device[n], found.depth[n] = i, p, depth
+                found.count[0] += 1
     last = out[base + sight.choices * width :]
     can_wait = next_time(w, s, b) < np.inf
     if can_wait:

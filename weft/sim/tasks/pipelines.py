@@ -17,6 +17,7 @@ from weft.model.graph import Floats, Ints, TaskGraph
 from weft.model.problem import Problem
 from weft.model.series import series_of
 from weft.sim.jit import lean_inlined, lean_kernel
+from weft.sim.tasks.launches import last_of
 from weft.sim.tasks.state import DONE, STARTED, Tasks, TaskState
 
 MOST_ACTIVE = 64
@@ -178,7 +179,10 @@ def expected_end(lines: Lines, w: Tasks, s: TaskState, b: int, j: int) -> float:
         begins = s.now[b] + lines.left[i]
         if s.status[i] == STARTED:
             row = s.first_row[i]
-            begins = max(s.row_expected[row], s.now[b]) + lines.left[i] - lines.best[i]
+            if row < 0:  # runs with the launch that it is part of
+                continue
+            last = last_of(w, s, i)
+            begins = max(s.row_expected[row], s.now[b]) + lines.left[last] - lines.best[last]
         end = max(end, begins)
     return end
 

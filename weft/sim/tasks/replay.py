@@ -46,7 +46,7 @@ class Replays:
     """A plan, ready to be carried out with any run times.
 
     ``order`` (num_rows,) are its rows in the order of all queues together, ``is_light`` (num_rows,) those
-    that need no room. Raises an InputError for what is not a plan: rows that failed, batches, branches, elastic tasks,
+    that need no room. Raises an InputError for what is not a plan: rows that failed, batches, launches, branches, elastic tasks,
     one-port links, a task before its parents.
     """
 
@@ -187,6 +187,11 @@ def _refuse_other_than_plans(plan: Schedule) -> None:
         raise InputError("the links take one transfer at a time (one-port): such plans are not replayed")
     if (plan.batch >= 0).any():
         raise InputError("the schedule has batches: such plans are not replayed", field="batch")
+    if (plan.launch >= 0).any():
+        raise InputError(
+            "the schedule has launches: a replay starts every task alone, without the time they save",
+            field="launch",
+        )
     if (plan.device < 0).any() or (plan.outcome != DONE).any() or plan.attempt.any():
         raise InputError("expected a plan, got a record with tasks that failed or never ran")
 

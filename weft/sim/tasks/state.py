@@ -94,6 +94,7 @@ class Tasks(NamedTuple):
         Ints  # (num_tasks,) the same task of the former instance, which is done first, -1: none, or (0,)
     )
     lets_in: Ints  # (num_tasks,) the task that waits for it so, -1: none, or (0,)
+    saved: Floats  # (num_tasks, max_classes) share of its run time saved within a launch, 0: it cannot follow, or (0, 0)
 
 
 class Facts(NamedTuple):
@@ -155,6 +156,7 @@ class TaskState(NamedTuple):
     row_status: Ints  # (max_rows,)
     first_row: Ints  # (num_tasks,) rows of one task form a list
     is_its_turn: Bools  # (num_tasks,) whether the former instance is through with it, or (0,)
+    lead: Ints  # (num_tasks,) first task of the launch that it is part of, -1: none, or (0,)
     next_row: Ints  # (max_rows,)
     before: Ints  # (max_rows,) lists of the rows that hold, or wait for, one device
     after: Ints  # (max_rows,)

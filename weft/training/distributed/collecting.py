@@ -21,7 +21,7 @@ from weft.training.distributed.crew import Crew, Heard
 from weft.training.distributed.scheduler import ConfigScheduler
 from weft.training.distributed.shards import ReplayShard, Share, Standing, shares_of
 from weft.training.distributed.transport import Call, Part, Transport
-from weft.training.dqn.config import AUTO, ERROR, DQNConfig
+from weft.training.dqn.config import DQNConfig
 from weft.training.dqn.learning import replay_shape
 from weft.training.environment import Floats, episode_figures
 from weft.training.replay import level_of
@@ -88,8 +88,7 @@ class Collecting:
         self.spread, self._config = spread, config
         self.crew = Crew(transport, spread.max_failures, self.forget, on_notice)
         self.scheduler = scheduler
-        several = spread.actors > 1
-        has_errors = config.first_priority == ERROR or (config.first_priority == AUTO and several)
+        has_errors = config.knows_errors(spread.actors)
         self._acts = Acts(maker, architecture, config, seed, spread.actors, has_errors)
         env = maker.env(config.num_envs)
         self.env = env

@@ -112,14 +112,12 @@ def spread_in_words(row: Mapping[str, object]) -> str:
     )
 
 
-def spread_settings(
-    settings: Mapping[str, object], engine: str | None, actors: int | None, address: str | None
-) -> dict[str, object]:
-    """Changes of a recipe, with what the options of the same names say of where it is trained."""
+def spread_settings(engine: str | None, actors: int | None, address: str | None) -> dict[str, object]:
+    """The changes of a recipe that the options of the same names stand for."""
     chosen = engine or (RAY if address else None)
     if address is not None and chosen != RAY:
         raise InputError(f"expected engine ray with an address, got {chosen}", field="engine")
     if chosen is not None and chosen not in ENGINES[1:]:
         raise InputError(f"expected one of {', '.join(ENGINES[1:])}, got {chosen!r}", field="engine")
     given = {"distributed.engine": chosen, "distributed.actors": actors}
-    return {**settings, **{key: value for key, value in given.items() if value is not None}}
+    return {key: value for key, value in given.items() if value is not None}

@@ -17,8 +17,8 @@ DEALT, LEXICOGRAPHIC, UNIFORM, GRAY, EASY, REGRET = ORDERS = (
     "regret",
 )
 """As the environment deals; one after another; at random; neighbours; from easy to hard; those with most to gain."""
-USUAL, DECAY, VISITS, BOTH = EXPLORATIONS = ("", "decay", "visits", "both")
-"""That of the learner (its ladder); less with all decisions; less with those of a configuration; the larger of ladder and visits."""
+LADDER, DECAY, VISITS, BOTH = EXPLORATIONS = ("ladder", "decay", "visits", "both")
+"""That of the learner; less with all decisions; less with those of a configuration; the larger of ladder and visits."""
 REGRETS, ERRORS = SCORES = ("regret", "error")
 _SHARE = number(0, 1)
 
@@ -53,8 +53,8 @@ class Curriculum:
     """Share of all configurations by which ``easy`` grows."""
     tolerance: float = checked(0.02, number(0))
     """How far the hardest tenth may be behind the base rule for ``easy`` to grow."""
-    exploration: str = checked(USUAL, one_of(*EXPLORATIONS))
-    """How much is explored."""
+    exploration: str = checked(BOTH, one_of(*EXPLORATIONS))
+    """How much is explored where configurations are lent."""
     epsilon: float = checked(0.9, _SHARE)
     """Probability of an explored choice at first: ``decay``, ``visits``, ``both``."""
     epsilon_end: float = checked(0.05, _SHARE)
@@ -69,6 +69,11 @@ class Curriculum:
     def is_leased(self) -> bool:
         """Whether anybody chooses configurations."""
         return self.order != DEALT
+
+    @property
+    def needs_errors(self) -> bool:
+        """Whether configurations are chosen by the errors of decisions."""
+        return self.order == REGRET and self.score == ERRORS
 
     def to_dict(self) -> dict[str, object]:
         """As plain JSON."""

@@ -33,7 +33,7 @@ class LeaseReport(NamedTuple):
     number: int
     config: int
     total: float
-    """Sum of rewards, as they were learned from."""
+    """Sum of rewards, scaled as they were learned from; without what a potential adds, where there is one."""
     decisions: int
     error: float
     """Mean size of the errors of its decisions; 0 where they are not known."""
@@ -56,6 +56,16 @@ class Played(Protocol):
         """(B,)"""
 
 
+class Correction(Protocol):
+    """What is added to a sum of rewards so that it says how good an episode was."""
+
+    def at_first(self) -> Floats:
+        """Of an episode (B,) that has just begun."""
+
+    def after_step(self) -> Floats:
+        """Of a step (B,) that did not end its episode."""
+
+
 class LeasableEnv(Protocol):
     """Environments whose episodes can be chosen."""
 
@@ -76,10 +86,18 @@ class Seats:
         Its episodes are chosen here from now on.
     configurations
         Of every environment, the configuration of each of its problems.
+    correction
+        Of what episodes are reported to have earned; None: the sum of rewards.
     """
 
-    def __init__(self, env: LeasableEnv, configurations: Sequence[Ints], seed: int = 0) -> None:
-        self._env, self._seed = env, seed
+    def __init__(
+        self,
+        env: LeasableEnv,
+        configurations: Sequence[Ints],
+        seed: int = 0,
+        correction: Correction | None = None,
+    ) -> None:
+        self._env, self._seed, self._correction = env, seed, correction
         self._problems = [_by_config(own) for own in configurations]
         num = env.num_envs
         self._playing = [Lease(NOBODYS, -1, 1)] * num  # of the episode that the last moment belongs to
@@ -104,6 +122,11 @@ class Seats:
             self._has_begun = True
             self._env.reset(self._seed)
             self._playing = list(self._dealt)
+            self._total = self._at_first()
+
+    def _at_first(self) -> Floats:
+        """What the sums (B,) of episodes begin with."""
+        return np.zeros(self._env.num_envs) if self._correction is None else self._correction.at_first()
 
     def _deal(self, e: int, level: float) -> int:
         """The problem of the next episode; where nothing is in stock, another episode of the same configuration."""
@@ -126,6 +149,8 @@ class Seats:
         if moment.error is not None:
             self._error += np.abs(moment.error)
         over: Bools = moment.discount == 0.0
+        if self._correction is not None:
+            self._total += np.where(over, 0.0, self._correction.after_step())
         for e in np.flatnonzero(over).tolist():
             lease, length = self._playing[e], int(self._length[e])
             is_last = self._dealt[e] is not lease
@@ -135,7 +160,7 @@ class Seats:
                     LeaseReport(lease.number, lease.config, float(self._total[e]), length, mean, is_last)
                 )
             self._playing[e] = self._dealt[e]
-        self._total[over] = self._error[over] = 0.0
+        self._total[over], self._error[over] = self._at_first()[over], 0.0
         self._length[over] = 0
 
     def epsilon(self, usual: Floats) -> Floats:

@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
@@ -143,7 +144,8 @@ class _Role:
         self.role, self.life, self._news = role, life, news
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, made), daemon=True, name=role)
-        self._process.start()
+        with _interrupts_held():
+            self._process.start()
         theirs.close()
         self.pid = int(self._process.pid)
         self._outbox: queue.SimpleQueue[tuple[bytes, ...] | None] = queue.SimpleQueue()
@@ -198,6 +200,17 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits, also in what is started meanwhile until it says what it makes of it: else its imports would be interrupted."""
+    resource_tracker.ensure_running()  # whose start would let them through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(pipe: Connection, made: tuple[Make, Any]) -> None:

@@ -108,8 +108,10 @@ class SpreadPPO(CandidatePPO):
         if spread.mode != APEX:
             raise InputError(f"expected {APEX!r}: PPO has one learner", field="distributed.mode")
         if config.num_envs % spread.actors:
+            fit = ", ".join(str(n) for n in range(1, config.num_envs + 1) if config.num_envs % n == 0)
             raise InputError(
-                f"expected a divisor of num_envs = {config.num_envs}", field="distributed.actors"
+                f"expected a divisor of num_envs = {config.num_envs}: {fit}; got {spread.actors}",
+                field="distributed.actors",
             )
         rule = follow_base if config.imitation_updates else None
         super().__init__(env, config, seed=seed, device=device, rule=rule, start=start, card=card)

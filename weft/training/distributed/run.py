@@ -14,14 +14,18 @@ from weft.model.series import series_of
 from weft.policies.candidates.architecture import Q
 from weft.policies.checkpoint import Card, Weights
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
-from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineSetup
+from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineReward, PipelineSetup
 from weft.training.algorithms import Asked
+from weft.training.candidates.judges import judge_of
+from weft.training.candidates.recipe import TaskRecipe
+from weft.training.candidates.setup import candidate_card, env_of
 from weft.training.cells import dealt, shares
 from weft.training.distributed.apex import Apex
 from weft.training.distributed.config import APEX, LOCAL, PROCESSES, Distributed
 from weft.training.distributed.gradients import Gradients
 from weft.training.distributed.leases import Seats
 from weft.training.distributed.local import LocalTransport
+from weft.training.distributed.pipeline_returns import Unshaped, at_stake, rule_returns
 from weft.training.distributed.processes import ProcessTransport
 from weft.training.distributed.rollouts import SpreadPPO, env_from
 from weft.training.distributed.scheduler import ConfigScheduler, Grid
@@ -30,9 +34,7 @@ from weft.training.dqn.config import DQNConfig
 from weft.training.dqn.exploration import base_choices
 from weft.training.environment import Floats
 from weft.training.first_weights import starting_weights
-from weft.training.ppo.candidate_learner import candidate_card, env_of, judge_of
 from weft.training.ppo.config import PPOConfig
-from weft.training.ppo.task_recipe import TaskRecipe
 from weft.training.ppo.validation import Validated
 
 
@@ -43,6 +45,8 @@ class TaskEnvMaker:
     setup: TaskSetup | PipelineSetup
     configurations: tuple[int, ...] = ()
     """Of every problem, the cell it belongs to; empty: episodes are dealt and not leased."""
+    reward_scale: float = 1.0
+    """What the learner multiplies rewards by."""
 
     def env(self, num_envs: int) -> TaskEnv | PipelineEnv:
         return env_from(self.setup, num_envs, 0, shared=bool(self.configurations))
@@ -51,7 +55,14 @@ class TaskEnvMaker:
         if not self.configurations:
             return None
         each = np.array(self.configurations, np.int64)
-        return Seats(env, [each] * env.num_envs, seed)
+        correction = Unshaped(env, self.reward_scale) if isinstance(env, PipelineEnv) else None
+        return Seats(env, [each] * env.num_envs, seed, correction)
+
+
+def maker_of(recipe: TaskRecipe[DQNConfig], seed: int, *, is_leased: bool) -> TaskEnvMaker:
+    """Makes the environments of a recipe."""
+    configurations = configurations_of(recipe) if is_leased else ()
+    return TaskEnvMaker(env_of(recipe, seed).setup, configurations, recipe.config.reward_scale)
 
 
 def configurations_of(recipe: TaskRecipe[DQNConfig]) -> tuple[int, ...]:
@@ -68,16 +79,24 @@ def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
     each = np.array(maker.configurations)
     problems = maker.setup.problems
     first = [int(np.flatnonzero(each == cell)[0]) for cell in range(len(recipe.cells))]
-    is_periodic = isinstance(maker.setup, PipelineSetup)
-    hard = [fluid_load(problems[k]) if is_periodic else offered_load(problems[k]) for k in first]
-    if is_periodic:
-        points = period_points([problems[k] for k in first])
-    unknown = np.full(len(first), np.nan)
-    reference = unknown if isinstance(maker.setup, PipelineSetup) else base_returns(maker.setup, first)
+    if isinstance(maker.setup, PipelineSetup):
+        return pipeline_grid([problems[k] for k in first], maker.setup.reward, recipe.config.reward_scale)
+    reference = recipe.config.reward_scale * base_returns(maker.setup, first)
     return Grid(
         np.array(points, np.int64).reshape(len(recipe.cells), -1),
-        np.array(hard),
-        recipe.config.reward_scale * reference,
+        np.array([offered_load(problems[k]) for k in first]),
+        reference,
+        np.abs(reference),
+    )
+
+
+def pipeline_grid(problems: Sequence[Problem], reward: PipelineReward, scale: float) -> Grid:
+    """Configurations of pipelines, given a problem of each; regrets are shares of what all deadlines are worth."""
+    return Grid(
+        np.array(period_points(problems), np.int64).reshape(len(problems), -1),
+        np.array([fluid_load(one) for one in problems]),
+        scale * rule_returns(problems, reward),
+        scale * np.array([at_stake(one, reward) for one in problems]),
     )
 
 
@@ -131,9 +150,7 @@ def spread_learner(
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
     spread, curriculum = recipe.distributed, recipe.curriculum
-    maker = TaskEnvMaker(
-        env_of(recipe, asked.seed).setup, configurations_of(recipe) if curriculum.is_leased else ()
-    )
+    maker = maker_of(recipe, asked.seed, is_leased=curriculum.is_leased)
     workers = [f"actor-{k}" for k in range(spread.actors)]
     scheduler = (
         ConfigScheduler(grid_of(recipe, maker), curriculum, workers, asked.seed)

@@ -20,10 +20,10 @@ from weft.training.distributed.curriculum import (
     DECAY,
     EASY,
     GRAY,
+    LADDER,
     LEXICOGRAPHIC,
     REGRET,
     REGRETS,
-    USUAL,
     VISITS,
     Curriculum,
     arcs,
@@ -46,7 +46,8 @@ class Grid:
 
     points: Ints  # (num_configurations, N) which value of each setting
     difficulty: Floats  # (num_configurations,)
-    reference: Floats  # (num_configurations,) mean return of the base rule; NaN: not known
+    reference: Floats  # (num_configurations,) mean return of the base rule
+    unit: Floats  # (num_configurations,) what regrets are shares of
 
     @property
     def size(self) -> int:
@@ -192,9 +193,7 @@ class ConfigScheduler:
         return self._uniform(active)
 
     def _is_learned(self, configs: Sequence[int]) -> bool:
-        """Whether these are about as good as the base rule, or, where that is not known, were all played for once."""
-        if np.isnan(self.grid.reference[configs]).any():
-            return bool((self.episodes[configs] >= self.curriculum.episodes).all())
+        """Whether these are about as good as the base rule."""
         return float(self.regrets()[configs].mean()) <= self.curriculum.tolerance
 
     def _regretted(self) -> int:
@@ -215,20 +214,19 @@ class ConfigScheduler:
         return int(seen[min(at, len(seen) - 1)])
 
     def regrets(self) -> Floats:
-        """By how much (num,) each is behind the base rule, of its return; infinite where nothing is known yet."""
-        behind = (self.grid.reference - self._return) / np.maximum(np.abs(self.grid.reference), 1e-9)
+        """By how much (num,) each is behind the base rule, in units of the grid; infinite where nothing is known yet."""
+        behind = (self.grid.reference - self._return) / np.maximum(self.grid.unit, 1e-9)
         return np.where(np.isnan(self._return), np.inf, np.maximum(behind, 0.0))
 
     def scores(self) -> Floats:
         """What ``regret`` ranks by: (num,)."""
-        has_reference = not np.isnan(self.grid.reference).any()
-        return self.regrets() if self.curriculum.score == REGRETS and has_reference else self._error
+        return self.regrets() if self.curriculum.score == REGRETS else self._error
 
     # Exploration
 
     def _epsilon(self, config: int) -> float:
         how = self.curriculum
-        if how.exploration == USUAL:
+        if how.exploration == LADDER:
             return math.nan
         if how.exploration == DECAY:
             gone = float(self.decisions.sum()) / how.epsilon_decisions

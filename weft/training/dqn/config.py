@@ -108,3 +108,15 @@ class DQNConfig:
     def num_updates(self) -> int:
         """Updates in all."""
         return math.ceil(self.samples / self.batch)
+
+    def knows_errors(self, num_actors: int) -> bool:
+        """Whether so many actors tell how large the errors of their decisions are."""
+        return self.first_priority == ERROR or (self.first_priority == AUTO and num_actors > 1)
+
+    def refuse_idle(self) -> None:
+        """Refuse a run that would end before it learns anything."""
+        if self.num_updates * self.batch <= self.warmup:
+            raise InputError(
+                f"expected more than warmup = {self.warmup}, or nothing is learned, got {self.samples}",
+                field="samples",
+            )

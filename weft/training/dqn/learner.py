@@ -27,6 +27,7 @@ from weft.training.draws import Draws
 from weft.training.environment import CandidateEnv, Floats, Floats32
 from weft.training.optimiser import device_named, finite, one_thread
 from weft.training.replay import Drawn, Replay
+from weft.training.run.counts import EvenUpdates
 from weft.training.run.metrics import Metric
 
 SCORE_WINDOW = 10
@@ -35,8 +36,10 @@ _SALT = 1
 """Keeps the draws of batches apart from those of exploration."""
 
 
-class QLearner:
+class QLearner(EvenUpdates):
     """What DQN has whoever acts and whatever keeps the decisions: nets, counts, score, log, policy."""
+
+    config: DQNConfig
 
     def __init__(
         self,
@@ -75,19 +78,9 @@ class QLearner:
         return self.learning.learned
 
     @property
-    def num_updates(self) -> int:
-        """Updates to do in all."""
-        return self.config.num_updates
-
-    @property
     def samples(self) -> int:
         """Decisions collected so far."""
         return self.collected
-
-    @property
-    def num_samples(self) -> int:
-        """Decisions to collect in all."""
-        return self.num_updates * self.config.batch
 
     @property
     def score(self) -> float | None:

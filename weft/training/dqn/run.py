@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from weft.policies.candidates.architecture import Q
+from weft.policies.checkpoint import Weights
 from weft.training.algorithms import Asked
+from weft.training.candidates.judges import judge_of
+from weft.training.candidates.recipe import TaskRecipe
+from weft.training.candidates.setup import candidate_card, env_of
 from weft.training.dqn.config import DQNConfig
 from weft.training.dqn.learner import DQN
 from weft.training.first_weights import starting_weights
-from weft.training.ppo.candidate_learner import candidate_card, env_of, judge_of
-from weft.training.ppo.task_recipe import TaskRecipe
 from weft.training.ppo.validation import Validated
+
+
+def candidate_weights(recipe: TaskRecipe[DQNConfig], start: str | None) -> Weights | None:
+    """What the net of a recipe begins with."""
+    return starting_weights(start, candidate_card(recipe, Q))
 
 
 @contextmanager
@@ -26,8 +33,7 @@ def candidate_learner(
         with spread_learner(recipe, asked, on_notice) as spread:
             yield spread
         return
-    card = candidate_card(recipe, Q)
-    weights = starting_weights(asked.start, card)
+    card, weights = candidate_card(recipe, Q), candidate_weights(recipe, asked.start)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
     env = env_of(recipe, asked.seed)
     learner = DQN(env, recipe.config, seed=asked.seed, device=asked.device, start=weights, card=card)

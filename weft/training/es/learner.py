@@ -239,15 +239,18 @@ def weights_card(recipe: WeightsRecipe) -> Card:
     )
 
 
+def first_weights(recipe: WeightsRecipe, start: str | None) -> tuple[float, ...] | None:
+    """What the search of a recipe begins with; None: the weights of a rule."""
+    return None if start is None else read_weights(catalog.policy_file(start) or start).weights
+
+
 @contextmanager
 def weights_learner(
     recipe: WeightsRecipe, asked: Asked, on_notice: Callable[[str], None]
 ) -> Iterator[Validated]:
     """The search of a recipe, judged on the validation split."""
     card = weights_card(recipe)
-    start = (
-        None if asked.start is None else read_weights(catalog.policy_file(asked.start) or asked.start).weights
-    )
+    start = first_weights(recipe, asked.start)
     on_notice(f"playing {len(recipe.validation.rules)} rules on the validation split")
     learner = RuleES(
         lambda number: recipe.problem(recipe.split, number), recipe.config, card,

@@ -27,6 +27,7 @@ from weft.sim.elastic.observation import ElasticSight
 from weft.training.mappo.config import MappoConfig
 from weft.training.mappo.rollout import LOST, Decided, Orders, Rollout, decide, judged, orders, tensors
 from weft.training.optimiser import FlatAdam, device_named, finite, one_thread
+from weft.training.run.counts import EvenUpdates
 from weft.training.run.metrics import Metric
 
 FIGURES = ("policy_loss", "value_loss", "kl", "clip_fraction", "pick_entropy", "unit_entropy")
@@ -60,7 +61,7 @@ class Batch(NamedTuple):
         return Batch(Seen(*(x[which] for x in self.seen)), *(x[which] for x in self[1:]))
 
 
-class Mappo:
+class Mappo(EvenUpdates):
     """Trains one net for all agents; a :class:`weft.training.run.folder.Learner`.
 
     Parameters
@@ -74,6 +75,8 @@ class Mappo:
     first
         Units per type of task (types, resources) that the first updates imitate.
     """
+
+    config: MappoConfig
 
     def __init__(
         self,
@@ -110,21 +113,6 @@ class Mappo:
         self._ranges = np.repeat([[np.inf], [-np.inf]], card.architecture.labels["ranges"], 1)  # (2, F)
         self._score, self._mode = np.nan, 0
         self.update = 0
-
-    @property
-    def num_updates(self) -> int:
-        """Updates to do in all."""
-        return self.config.num_updates
-
-    @property
-    def samples(self) -> int:
-        """States collected so far."""
-        return self.update * self.config.batch
-
-    @property
-    def num_samples(self) -> int:
-        """States to collect in all."""
-        return self.num_updates * self.config.batch
 
     @property
     def score(self) -> float | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,8 +13,9 @@ from weft.scenarios import scenario
 from weft.scenarios.splits import check_training_seed, seed_of
 from weft.schedulers.allocators.running import tuned_units
 from weft.sim.elastic.environment import ElasticBatch
-from weft.tables import check, checked, read_table, whole
+from weft.tables import check, checked, whole
 from weft.training.mappo.config import MappoConfig
+from weft.training.scenario_recipe import ScenarioRecipe
 
 if TYPE_CHECKING:
     from weft.model.columns import Ints
@@ -38,34 +38,11 @@ class EpisodeValidation:
 
 
 @dataclass(frozen=True)
-class MappoRecipe:
+class MappoRecipe(ScenarioRecipe[MappoConfig, EpisodeValidation]):
     """A :class:`weft.training.algorithms.TrainingRecipe` of agents that place elastic tasks."""
 
     unit: ClassVar[str] = "states"
-
-    name: str
-    scenario: str
-    settings: Mapping[str, object]
-    config: MappoConfig
-    validation: EpisodeValidation = field(default_factory=EpisodeValidation)
-    algorithm: str = "mappo"
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> MappoRecipe:
-        if "scenario" not in document:
-            raise InputError("expected the name or file of a scenario", field="scenario")
-        return cls(
-            str(document.get("name", "recipe")),
-            document["scenario"],
-            document["settings"],
-            read_table(MappoConfig, document["config"], "config"),
-            read_table(EpisodeValidation, document["validation"], "validation"),
-            document["algorithm"],
-        )
-
-    @property
-    def every(self) -> int:
-        return self.validation.every
+    judging = EpisodeValidation
 
     @cached_property
     def problem(self) -> ElasticProblem:
@@ -110,12 +87,3 @@ class MappoRecipe:
 
     def next_command(self, run: str) -> str:
         return f"weft evaluate {self.scenario} -s {run},optimus,static-k --seeds 20"
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "scenario": self.scenario,
-            "settings": dict(self.settings),
-            "config": asdict(self.config),
-            "validation": asdict(self.validation),
-        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from weft.policies.checkpoint import Card
+from weft.policies.checkpoint import Card, Weights
 from weft.policies.han.allocator import FEATURE_VERSION, card_features, feature_names
 from weft.training.algorithms import Asked
 from weft.training.first_weights import starting_weights
@@ -29,6 +29,11 @@ def han_card(recipe: MappoRecipe) -> Card:
     )
 
 
+def mappo_weights(recipe: MappoRecipe, start: str | None) -> Weights | None:
+    """What the agents of a recipe begin with."""
+    return starting_weights(start, han_card(recipe))
+
+
 @contextmanager
 def mappo_learner(recipe: MappoRecipe, asked: Asked, on_notice: Callable[[str], None]) -> Iterator[Mappo]:
     """Agents that share a net, on the clusters of a recipe."""
@@ -39,7 +44,7 @@ def mappo_learner(recipe: MappoRecipe, asked: Asked, on_notice: Callable[[str], 
         recipe.config,
         seed=asked.seed,
         device=asked.device,
-        start=starting_weights(asked.start, card),
+        start=mappo_weights(recipe, asked.start),
         judge=Episodes(recipe.validation_batch()),
         every=recipe.every,
         first=recipe.learned_first() if recipe.config.imitation_updates else None,

@@ -107,6 +107,11 @@ class SampleConfig:
         )
 
     @property
+    def num_updates(self) -> int:
+        """Updates in all."""
+        return self.updates
+
+    @property
     def batch(self) -> int:
         """Schedules per update."""
         return self.groups * self.graphs * self.samples

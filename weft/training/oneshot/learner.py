@@ -34,6 +34,7 @@ from weft.sim.timeline.timelines import clear, new_timeline
 from weft.training.oneshot.config import SampleConfig
 from weft.training.oneshot.problems import Feed, Group, Instance, Source, draw_group
 from weft.training.optimiser import FlatAdam, device_named, one_thread
+from weft.training.run.counts import EvenUpdates
 from weft.training.run.metrics import Metric
 
 FEW = 16
@@ -170,7 +171,7 @@ def _total(weight: Floats, gradients: Floats) -> Floats:
 # Follow
 
 
-class SampleLearner:
+class SampleLearner(EvenUpdates):
     """Trains one encoder; a :class:`weft.training.run.folder.Learner`.
 
     Parameters
@@ -182,6 +183,8 @@ class SampleLearner:
     threads
         Threads that draw schedules; None: one per processor.
     """
+
+    config: SampleConfig
 
     def __init__(
         self,
@@ -221,20 +224,6 @@ class SampleLearner:
                 for name, weight in prior.items():
                     net.skip[k * PER_LIST, FEATURES.index(name)] = weight
             net.score.bias[1::PER_LIST] = torch.tensor(self.config.hold_start)
-
-    @property
-    def num_updates(self) -> int:
-        return self.config.updates
-
-    @property
-    def samples(self) -> int:
-        """Schedules drawn so far."""
-        return self.update * self.config.batch
-
-    @property
-    def num_samples(self) -> int:
-        """Schedules to draw in all."""
-        return self.num_updates * self.config.batch
 
     @property
     def score(self) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from weft.policies.checkpoint import Card
+from weft.policies.checkpoint import Card, Weights
 from weft.policies.oneshot.features import FEATURES, VERSION
 from weft.training.algorithms import Asked
 from weft.training.first_weights import starting_weights
@@ -14,12 +14,9 @@ from weft.training.oneshot.learner import SampleLearner
 from weft.training.oneshot.recipe import SampleRecipe
 
 
-@contextmanager
-def sample_learner(
-    recipe: SampleRecipe, asked: Asked, on_notice: Callable[[str], None]
-) -> Iterator[SampleLearner]:
-    """A planner that learns from schedules it draws; ``asked.workers`` beyond one prepare problems."""
-    card = Card(
+def sample_card(recipe: SampleRecipe) -> Card:
+    """What the trained planner sees."""
+    return Card(
         recipe.name,
         recipe.algorithm,
         recipe.config.shape,
@@ -27,16 +24,26 @@ def sample_learner(
         features=FEATURES,
         training={"recipe": recipe.to_dict()},
     )
-    learner = _learner(recipe, asked, card, on_notice)
+
+
+def sample_weights(recipe: SampleRecipe, start: str | None) -> Weights | None:
+    """What the planner of a recipe begins with."""
+    return starting_weights(start, sample_card(recipe))
+
+
+@contextmanager
+def sample_learner(
+    recipe: SampleRecipe, asked: Asked, on_notice: Callable[[str], None]
+) -> Iterator[SampleLearner]:
+    """A planner that learns from schedules it draws; ``asked.workers`` beyond one prepare problems."""
+    learner = _learner(recipe, asked, on_notice)
     try:
         yield learner
     finally:
         learner.close()
 
 
-def _learner(
-    recipe: SampleRecipe, asked: Asked, card: Card, on_notice: Callable[[str], None]
-) -> SampleLearner:
+def _learner(recipe: SampleRecipe, asked: Asked, on_notice: Callable[[str], None]) -> SampleLearner:
     """Draws on the threads of this process, or on actors where the recipe says."""
     make: Callable[..., SampleLearner] = partial(SampleLearner, threads=asked.threads)
     if recipe.distributed.engine:
@@ -50,7 +57,7 @@ def _learner(
         recipe.config,
         seed=asked.seed,
         device=asked.device,
-        start=starting_weights(asked.start, card),
-        card=card,
+        start=sample_weights(recipe, asked.start),
+        card=sample_card(recipe),
         workers=asked.workers if asked.workers > 1 else 0,
     )

@@ -25,6 +25,7 @@ from weft.training.environment import BatchEnv, Bools, E, Episodes, Floats, Floa
 from weft.training.optimiser import FlatAdam, device_named, finite, one_thread
 from weft.training.ppo.config import TUNED, PPOConfig
 from weft.training.ppo.rollout import Batch, Rollout
+from weft.training.run.counts import EvenUpdates
 from weft.training.run.metrics import Metric
 
 SCORE_WINDOW = 10
@@ -34,7 +35,7 @@ SCORE_WINDOW = 10
 # Agent
 
 
-class PPO(Generic[E]):
+class PPO(EvenUpdates, Generic[E]):
     """Trains one policy on one batch of environments; a :class:`weft.training.run.folder.Learner`.
 
     Parameters
@@ -48,6 +49,8 @@ class PPO(Generic[E]):
     card
         Names and training data for the policy's card.
     """
+
+    config: PPOConfig
 
     def __init__(
         self,
@@ -83,21 +86,6 @@ class PPO(Generic[E]):
     def _make_net(self) -> Mlp | GraphNet | CandidateNet:
         """The net to train, without weights yet."""
         return Mlp(self.config.architecture(self.env))
-
-    @property
-    def num_updates(self) -> int:
-        """Updates to do in all."""
-        return self.config.num_updates
-
-    @property
-    def samples(self) -> int:
-        """Decisions collected so far."""
-        return self.update * self.config.batch
-
-    @property
-    def num_samples(self) -> int:
-        """Decisions to collect in all."""
-        return self.num_updates * self.config.batch
 
     @property
     def score(self) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from weft.policies.checkpoint import Card
+from weft.policies.checkpoint import Card, Weights
 from weft.policies.guard import fingerprint
 from weft.sim.queues.environment import QueueEnv
 from weft.sim.queues.layout import kind_names
@@ -43,12 +43,24 @@ def card_of(recipe: Recipe, env: QueueEnv) -> Card:
     )
 
 
+def flat_weights(recipe: Recipe, start: str | None) -> Weights | None:
+    """What the perceptron of a recipe begins with."""
+    if start is None:
+        return None
+    return starting_weights(start, card_of(recipe, QueueEnv(recipe.setup(), 1, 0)))
+
+
+def graph_weights(recipe: Recipe, start: str | None) -> Weights | None:
+    """What the graph net of a recipe begins with."""
+    return starting_weights(start, graphs.graph_card(recipe))
+
+
 @contextmanager
 def flat_learner(recipe: Recipe, asked: Asked, on_notice: Callable[[str], None]) -> Iterator[Validated]:
     """A perceptron on one graph and cluster."""
+    weights = flat_weights(recipe, asked.start)
     env = QueueEnv(recipe.setup(), recipe.config.num_envs, asked.seed)
     card = card_of(recipe, env)
-    weights = starting_weights(asked.start, card)
     judge = recipe.judge(env.setup)
     rule = judge.rule_to_imitate(env.num_envs) if recipe.config.imitation_updates else None
     learner = PPO(
@@ -61,6 +73,6 @@ def flat_learner(recipe: Recipe, asked: Asked, on_notice: Callable[[str], None])
 @contextmanager
 def graph_learner(recipe: Recipe, asked: Asked, on_notice: Callable[[str], None]) -> Iterator[Validated]:
     """A graph net on many problems, whose environments ``asked.threads`` step."""
-    weights = starting_weights(asked.start, graphs.graph_card(recipe))
+    weights = graph_weights(recipe, asked.start)
     learner = graphs.graph_learner(recipe, asked.seed, asked.device, weights, asked.threads or 1, on_notice)
     yield Validated(learner, ManyJudge(recipe), recipe.every)

@@ -42,6 +42,11 @@ class PickConfig:
         check(self)
 
     @property
+    def num_updates(self) -> int:
+        """Updates in all."""
+        return self.updates
+
+    @property
     def batch(self) -> int:
         """Episodes per update."""
         return self.problems * self.rollouts

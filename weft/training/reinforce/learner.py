@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from weft import catalog
-from weft.errors import InputError, WeftError
+from weft.errors import WeftError
 from weft.model.graph import Floats
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
@@ -29,19 +29,22 @@ from weft.schedulers.dispatchers.tasks import run_one
 from weft.sim.tasks.picks import FEATURE_VERSION, JOB, NODE, PICK, STYLES, WORLD, node_features
 from weft.training.algorithms import Asked
 from weft.training.first_weights import starting_weights
-from weft.training.optimiser import FlatAdam, device_named, one_thread
+from weft.training.optimiser import FlatAdam, one_thread
 from weft.training.ppo.validation import Validated
 from weft.training.reinforce.config import PickConfig
 from weft.training.reinforce.episodes import Played, advantages, play, returns
 from weft.training.reinforce.recipe import PickRecipe
+from weft.training.run.counts import EvenUpdates
 from weft.training.run.metrics import Metric
 
 
-class PickLearner:
+class PickLearner(EvenUpdates):
     """Trains one net; a :class:`weft.training.run.folder.Learner`.
 
     What an update plays and draws depends on the seed and its number alone.
     """
+
+    config: PickConfig
 
     def __init__(
         self,
@@ -62,20 +65,6 @@ class PickLearner:
         self._adam = FlatAdam(self.net)
         self._style = STYLES[config.style]
         self.update = 0
-
-    @property
-    def num_updates(self) -> int:
-        return self.config.updates
-
-    @property
-    def samples(self) -> int:
-        """Episodes played so far."""
-        return self.update * self.config.batch
-
-    @property
-    def num_samples(self) -> int:
-        """Episodes to play in all."""
-        return self.num_updates * self.config.batch
 
     @property
     def score(self) -> float | None:
@@ -274,13 +263,15 @@ def pick_card(recipe: PickRecipe) -> Card:
     )
 
 
+def pick_weights(recipe: PickRecipe, start: str | None) -> Weights | None:
+    """What the net of a recipe begins with."""
+    return starting_weights(start, pick_card(recipe))
+
+
 @contextmanager
 def pick_learner(recipe: PickRecipe, asked: Asked, on_notice: Callable[[str], None]) -> Iterator[Validated]:
     """A net that picks tasks, on the streams of a recipe."""
-    if device_named(asked.device).type != "cpu":
-        raise InputError("expected cpu: episodes are played there, and the net is small", field="device")
-    card = pick_card(recipe)
-    weights = starting_weights(asked.start, card)
+    card, weights = pick_card(recipe), pick_weights(recipe, asked.start)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
     problems = recipe.problems("train", recipe.streams)
     learner = PickLearner(problems, recipe.config, seed=asked.seed, start=weights, card=card)

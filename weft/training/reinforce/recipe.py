@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from weft.errors import InputError
 from weft.kinds import QUEUES
 from weft.scenarios import Scenario, scenario
 from weft.scenarios.splits import check_training_seed
 from weft.sim.tasks.candidates import CandidateSight
-from weft.tables import check, checked, read_table, whole
+from weft.tables import checked, whole
 from weft.training.make_env import task_setup
-from weft.training.ppo.task_recipe import TaskValidation
 from weft.training.reinforce.config import PickConfig
+from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -23,40 +22,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PickRecipe:
+class PickRecipe(ScenarioRecipe[PickConfig, TaskValidation]):
     """A :class:`weft.training.algorithms.TrainingRecipe` of a policy that picks tasks."""
 
     unit: ClassVar[str] = "episodes"
 
-    name: str
-    scenario: str
-    settings: Mapping[str, object]
-    config: PickConfig
     streams: int = checked(64, whole(1))
     """Of the training split, from which every update draws some; or single problems where no jobs arrive."""
-    validation: TaskValidation = field(default_factory=TaskValidation)
-    algorithm: str = "pick-reinforce"
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> PickRecipe:
-        if "scenario" not in document:
-            raise InputError("expected the name or file of a scenario", field="scenario")
-        return cls(
-            str(document.get("name", "recipe")),
-            document["scenario"],
-            document["settings"],
-            read_table(PickConfig, document["config"], "config"),
-            document.get("streams", 64),
-            read_table(TaskValidation, document["validation"], "validation"),
-            document["algorithm"],
-        )
-
-    @property
-    def every(self) -> int:
-        return self.validation.every
 
     @property
     def chosen(self) -> Scenario:
@@ -96,13 +68,3 @@ class PickRecipe:
     def next_command(self, run: str) -> str:
         load = f" --set load={self.settings['load']}" if "load" in self.settings else ""
         return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{load} --seeds 8"
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "scenario": self.scenario,
-            "streams": self.streams,
-            "settings": dict(self.settings),
-            "config": asdict(self.config),
-            "validation": asdict(self.validation),
-        }

@@ -200,13 +200,15 @@ def _read_config(path: Path) -> dict[str, object]:
 
 def _difference(stored: object, wanted: object) -> str:
     """Where a run's configuration differs from the one asked for."""
-    if isinstance(stored, dict) and isinstance(wanted, dict):
-        if strange := sorted(set(stored) ^ set(wanted)):
+    place = ""
+    while isinstance(stored, dict) and isinstance(wanted, dict):
+        ours, theirs = wanted, stored
+        strange = sorted(set(theirs) ^ set(ours))
+        if strange and not place:
             return f"another version of weft began the run, with other keys: {', '.join(strange)}"
-        for key in [*wanted, *stored]:
-            if stored.get(key) != wanted.get(key):
-                return f"{key}: the run has {stored.get(key)!r}, asked for {wanted.get(key)!r}"
-    return f"the run has {stored!r}, asked for {wanted!r}"
+        key = next((key for key in [*ours, *theirs] if theirs.get(key) != ours.get(key)), *strange[:1])
+        place, stored, wanted = f"{place}.{key}" if place else key, theirs.get(key), ours.get(key)
+    return f"{place and f'{place}: '}the run has {stored!r:.80}, asked for {wanted!r:.80}"
 
 
 class Run:

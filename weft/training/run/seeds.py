@@ -13,7 +13,7 @@ from weft.errors import InputError
 from weft.scenarios.splits import SEEDS_PER_SPLIT
 from weft.training.algorithms import Asked, TrainingRecipe
 from weft.training.run.folder import Outcome
-from weft.training.run.once import Reporter, train_once
+from weft.training.run.once import Reporter, check_asked, learner_for, train_once
 
 MOST_RUNS = 10_000
 PREFIX = "seed-"
@@ -61,11 +61,16 @@ def train_group(
     asked: Asked = Asked(),  # noqa: B008 (a NamedTuple, never changed)
     *,
     on_done: Callable[[Outcome], None] = lambda outcome: None,
+    on_ready: Callable[[], object] = lambda: None,
 ) -> list[Outcome]:
     """Train a recipe once per seed, ``asked.workers`` at a time; runs that are finished are left as they are.
 
-    Outcomes come in the order of the seeds. Progress goes to standard error.
+    Outcomes come in the order of the seeds. Progress goes to standard error. ``on_ready`` is called before the first.
     """
+    for seed in seeds:
+        check_asked(recipe, asked._replace(seed=seed))
+    learner_for(recipe, asked)
+    on_ready()
     workers, alone = asked.workers, asked._replace(workers=1)
     parts = [Part(recipe, str(Path(folder) / f"{PREFIX}{seed}"), alone._replace(seed=seed)) for seed in seeds]
     if workers == 1:

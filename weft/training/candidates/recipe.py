@@ -5,47 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 from weft import catalog
 from weft.errors import InputError
+from weft.model.series import series_of
 from weft.scenarios.splits import check_training_seed
 from weft.schedulers.dispatchers.deciding import DecidingDispatcher
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.sim.tasks.candidates import CandidateSight, check_sight
+from weft.sim.tasks.layout import num_pools
 from weft.sim.tasks.pipeline_environment import PipelineReward
 from weft.sim.tasks.pipeline_features import PipelineSight, check_pipeline_sight
 from weft.sim.tasks.reward import Reward
 from weft.sim.tasks.rules import LATE
-from weft.tables import NAME, NAMES, check, checked, read_table, whole
-from weft.training.algorithms import algorithm, resolved
-from weft.training.cells import cells_of, dealt, shares
+from weft.tables import NAME, checked, read_table, whole
+from weft.training.cells import dealt, shares
 from weft.training.distributed.config import Distributed, spread_in_words
 from weft.training.distributed.curriculum import Curriculum
+from weft.training.dqn.config import DQNConfig
 from weft.training.make_env import problems_of
+from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
-    from weft.scenarios import Scenario
     from weft.training.run.folder import Outcome
     from weft.training.run.metrics import Row
-
-
-@dataclass(frozen=True)
-class TaskValidation:
-    """How often a policy is judged, on how many streams, and against whom."""
-
-    every: int = checked(5, whole(1))
-    """Updates from one time to the next; only a policy judged can become the best one."""
-    seeds: int = checked(8, whole(1))
-    """Streams of the validation split, of each cell."""
-    rules: tuple[str, ...] = checked(("priced", "srw", "fifo"), NAMES)
-    """Dispatchers that play the same streams; the best of them on average scores the policy."""
-
-    def __post_init__(self) -> None:
-        check(self, "validation.")
-        if not self.rules:
-            raise InputError("expected at least one dispatcher", field="validation.rules")
 
 
 class TaskConfig(Protocol):
@@ -66,21 +51,14 @@ C = TypeVar("C", bound=TaskConfig, covariant=True)
 
 
 @dataclass(frozen=True)
-class TaskRecipe(Generic[C]):
-    """A :class:`weft.training.algorithms.TrainingRecipe` of a policy that points at candidates."""
+class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
+    """A :class:`weft.training.algorithms.TrainingRecipe` of a policy that points at candidates; problems take the cells of lists in turn."""
 
     unit: ClassVar[str] = "samples"
 
-    name: str
-    scenario: str
-    settings: Mapping[str, object]
-    """Of the scenario; problems take the cells of lists in turn."""
     sight: CandidateSight | PipelineSight
-    config: C
     streams: int = checked(64, whole(1))
     """Of the training split, dealt out to the environments; or single problems where no jobs arrive."""
-    validation: TaskValidation = field(default_factory=TaskValidation)
-    algorithm: str = "candidate-ppo"
     reward: Reward | PipelineReward = field(default_factory=Reward)
     base: str = checked("priced", NAME)
     """The rule that orders candidates and whose choice is marked: ``priced``, ``es`` or weights of ``rule-es``."""
@@ -91,43 +69,35 @@ class TaskRecipe(Generic[C]):
     """Which cells are played when; by default each environment has its own."""
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if self.curriculum.is_leased and not self.distributed.engine:
             raise InputError("expected an engine, such as local, to lease to", field="distributed.engine")
         if self.curriculum.is_leased and self.streams < len(self.cells):
             raise InputError(f"expected at least one for each of {len(self.cells)} cells", field="streams")
+        if self.curriculum.needs_errors:
+            self._refuse_unknown_errors()
         if len(self.config.hidden) != 1:
             raise InputError(f"expected one width, got {list(self.config.hidden)}", field="config.hidden")
 
+    def _refuse_unknown_errors(self) -> None:
+        actors, config = self.distributed.actors, self.config
+        if isinstance(config, DQNConfig) and not config.knows_errors(actors):
+            raise InputError(
+                f"'error' needs first_priority = 'error', or 'auto' with several actors, got {config.first_priority!r} with {actors}",
+                field="curriculum.score",
+            )
+
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> TaskRecipe[C]:
-        if "scenario" not in document:
-            raise InputError("expected the name or file of a scenario", field="scenario")
+    def read(cls, document: Mapping[str, Any]) -> Self:
         sight = _sight(document["candidates"])
         paid: type[Reward | PipelineReward] = PipelineReward if isinstance(sight, PipelineSight) else Reward
         return cls(
-            str(document.get("name", "recipe")),
-            document["scenario"],
-            document["settings"],
-            sight,
-            read_table(resolved(algorithm(document["algorithm"]).config), document["config"], "config"),
-            document.get("streams", 64),
-            read_table(TaskValidation, document["validation"], "validation"),
-            document["algorithm"],
-            read_table(paid, document["reward"], "reward"),
-            document.get("base", "priced"),
-            read_table(Distributed, document.get("distributed", {}), "distributed"),
-            read_table(Curriculum, document.get("curriculum", {}), "curriculum"),
+            **cls.shared(document),
+            sight=sight,
+            reward=read_table(paid, document["reward"], "reward"),
+            distributed=read_table(Distributed, document.get("distributed", {}), "distributed"),
+            curriculum=read_table(Curriculum, document.get("curriculum", {}), "curriculum"),
         )
-
-    @property
-    def every(self) -> int:
-        return self.validation.every
-
-    @cached_property
-    def cells(self) -> tuple[Scenario, ...]:
-        """The scenario with each of its settings."""
-        return cells_of(self.scenario, self.settings)
 
     @cached_property
     def base_weights(self) -> tuple[float, ...]:
@@ -146,7 +116,11 @@ class TaskRecipe(Generic[C]):
 
     def check(self, seed: int) -> None:
         check_training_seed(seed)
-        self.by_cell("train", [1] * len(self.cells))
+        if isinstance(self.config, DQNConfig):
+            self.config.refuse_idle()
+        problems = self.by_cell("train", [1] * len(self.cells))
+        if isinstance(self.sight, PipelineSight):
+            _refuse_unseen(problems, self.sight)
         if isinstance(self.sight, CandidateSight):
             self.base_weights  # noqa: B018 - refuses what is no rule with weights
 
@@ -168,8 +142,8 @@ class TaskRecipe(Generic[C]):
         return f"best policy {-outcome.best:+.2f} % against the best rule in validation"
 
     def next_command(self, run: str) -> str:
-        load = _load_in_words(self.settings)
-        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{load} --seeds 8"
+        told = _settings_in_words(self.settings)
+        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{told} --seeds 8"
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -178,13 +152,34 @@ class TaskRecipe(Generic[C]):
             "streams": self.streams,
             "base": self.base,
             "settings": dict(self.settings),
-            "candidates": self.sight._asdict(),
+            "candidates": sight_table(self.sight),
             "reward": asdict(self.reward),
             "config": asdict(self.config),
             "validation": asdict(self.validation),
             **({"distributed": self.distributed.to_dict()} if self.distributed.engine else {}),
             **({"curriculum": self.curriculum.to_dict()} if self.curriculum.is_leased else {}),
         }
+
+
+def _refuse_unseen(cells: Sequence[Sequence[Problem]], sight: PipelineSight) -> None:
+    """Refuse problems with more pipelines or kinds of devices than a policy would have places for."""
+    every = [problem for problems in cells for problem in problems]
+    series, pools = (max(map(count, every)) for count in (lambda one: len(series_of(one)), num_pools))
+    if series > sight.series:
+        raise InputError(
+            f"expected at least {series}, one for each pipeline, got {sight.series}",
+            field="candidates.series",
+        )
+    if pools > sight.pools:
+        raise InputError(
+            f"expected at least {pools}, one for each kind of device, got {sight.pools}",
+            field="candidates.pools",
+        )
+
+
+def sight_table(sight: CandidateSight | PipelineSight) -> dict[str, Any]:
+    """What is seen, as recipes and cards keep it."""
+    return sight.to_table() if isinstance(sight, PipelineSight) else sight._asdict()
 
 
 def base_weights(name: str) -> tuple[float, ...]:
@@ -201,11 +196,16 @@ def base_weights(name: str) -> tuple[float, ...]:
     )
 
 
-def _load_in_words(settings: Mapping[str, object]) -> str:
-    load = settings.get("load")
-    if isinstance(load, list | tuple):
-        return f" --set 'load={list(load)}'"
-    return "" if load is None else f" --set load={load}"
+def _settings_in_words(settings: Mapping[str, object]) -> str:
+    """How ``weft evaluate`` is told under what load, or at what speed, a policy was trained."""
+    words = ""
+    for name in ("load", "speed"):
+        value = settings.get(name)
+        if isinstance(value, list | tuple):
+            words += f" --set '{name}={list(value)}'"
+        elif value is not None:
+            words += f" --set {name}={value}"
+    return words
 
 
 def _sight(table: Mapping[str, Any]) -> CandidateSight | PipelineSight:

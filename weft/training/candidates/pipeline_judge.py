@@ -12,8 +12,8 @@ from weft.policies.candidates.pipelines import miss_shares
 from weft.policies.checkpoint import Card, Weights
 from weft.scenarios.splits import seed_of
 from weft.sim.tasks.pipeline_features import PipelineSight
+from weft.training.candidates.recipe import TaskConfig, TaskRecipe
 from weft.training.environment import Floats
-from weft.training.ppo.task_recipe import TaskConfig, TaskRecipe
 from weft.training.run.metrics import Metric
 
 

@@ -1,0 +1,1 @@
+"""What learners of policies that point at candidates share, whatever the algorithm: recipe, environments, card, judges."""
