@@ -43,7 +43,7 @@ class Crew:
         on_lost: Callable[[str], None],
         on_notice: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._transport, self._max_failures = transport, max_failures
+        self.transport, self._max_failures = transport, max_failures
         self.on_lost, self._on_notice = on_lost, on_notice
         self._made: dict[str, tuple[Make, tuple[object, ...]]] = {}
         self.lives: dict[str, int] = {}
@@ -61,11 +61,11 @@ class Crew:
         """Start a role; it is made of what is given and of the number of its life."""
         self._made[role] = make, given
         self.lives[role] = life
-        self._transport.start(role, make, *given, life)
+        self.transport.start(role, make, *given, life)
 
     def ask(self, role: str, method: str, *given: object, parts: int = 1, about: Any = None) -> Call:
         """Call a method of a role."""
-        call = self._transport.call(role, method, *given, parts=parts)
+        call = self.transport.call(role, method, *given, parts=parts)
         self._pending[call.number] = call, about, self.lives[role]
         return call
 
@@ -77,11 +77,11 @@ class Crew:
     def heard(self, timeout: float | None) -> list[Heard]:
         """Calls that ended since the last time; lost ones too, once their role was started again."""
         found, self._backlog = self._backlog, []
-        for answer in self._transport.answers(0.0 if found else timeout):
+        for answer in self.transport.answers(0.0 if found else timeout):
             if isinstance(answer.error, InputError):
                 raise answer.error
             if answer.call.number not in self._pending:  # of a life that is over
-                self._transport.drop(answer.call)
+                self.transport.drop(answer.call)
                 continue
             call, about, life = self._pending.pop(answer.call.number)
             found.append(Heard(call, about, answer.error is not None, life))
@@ -113,8 +113,8 @@ class Crew:
         make, given = self._made[role]
         self.lives[role] += 1
         self.restarts += 1
-        self._transport.stop(role)
-        self._transport.start(role, make, *given, self.lives[role])
+        self.transport.stop(role)
+        self.transport.start(role, make, *given, self.lives[role])
         self.on_lost(role)
 
     def answer(self, role: str, method: str, *given: object, patience: float | None = None) -> Any:
@@ -138,4 +138,4 @@ class Crew:
 
     def close(self) -> None:
         """End all roles."""
-        self._transport.close()
+        self.transport.close()

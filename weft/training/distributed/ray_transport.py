@@ -26,6 +26,12 @@ class Host:
 
         return os.getpid()
 
+    def node(self) -> str:
+        """The node of the cluster that it is on."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
 
 @cache
 def _host() -> Any:
@@ -62,6 +68,14 @@ class RayTransport:
         import ray
 
         return int(ray.get(self._actors[role].process.remote()))
+
+    def nodes(self) -> dict[str, str]:
+        """Role -> the node that it is on; waits until all are made."""
+        import ray
+
+        return dict(
+            zip(self._actors, ray.get([actor.node.remote() for actor in self._actors.values()]), strict=True)
+        )
 
     def put(self, value: object) -> Part:
         import ray
