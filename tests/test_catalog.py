@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import weft
 from weft import catalog, doctor
+from weft.kinds import ELASTIC, QUEUES, TASKS, Kind
 from weft.model.bounds import Bound
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
+from weft.scenarios import scenario
 
 
 @pytest.fixture
@@ -55,3 +58,21 @@ def test_schedule_warms_up_before_it_measures(
 def test_schedule_of_a_file_name_names_read_problem():
     with pytest.raises(weft.InputError, match=r"got str.*weft\.read_problem\('a\.json'\)"):
         weft.schedule("a.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "card"),
+    [(None, "conditional-ppo"), (QUEUES, "conditional-ppo"), (TASKS, "adas-ppo"), (ELASTIC, None)],
+)
+def test_policy_file_of_a_short_name_depends_on_what_it_acts_on(kind: Kind | None, card: str | None):
+    found = catalog.policy_file("ppo", kind)
+    assert found is None if card is None else Path(str(found)).stem == card
+
+
+def test_scheduler_for_a_problem_takes_the_policy_that_acts_there():
+    pipelines = scenario("adas-tx2", configuration=3).problem("test", 0)
+    assert Path(catalog.scheduler_for("ppo", pipelines).name).stem in ("ppo", "adas-ppo")
+    fork = scenario("workflows", tasks=5).problem("test", 0)
+    with pytest.raises(weft.InputError, match="queues by kind"):
+        catalog.find("conditional-ppo", TASKS)
+    assert "weft train workflows-dqn" in str(catalog.scheduler_for("ppo", fork).supports(fork))

@@ -45,13 +45,18 @@ if TYPE_CHECKING:
     from weft.schedulers.dispatchers.tasks import TaskDispatcher
 
 
-def policy_file(name: str) -> str | None:
-    """Where the card of a policy that ships lies; None if no policy has this name."""
+def policy_files(name: str) -> dict[str, str]:
+    """Where the cards lie of what ships under a name, by kind of run; empty if no policy has this name."""
     if name not in POLICIES:
-        return None
-    entry = POLICIES[name]
-    card = entry.target if isinstance(entry, Entry) else entry.queues or entry.tasks or entry.elastic
-    return str(Path(__file__).resolve().parent.parent / card)
+        return {}
+    root, entry = Path(__file__).resolve().parent.parent, POLICIES[name]
+    return {kind: str(root / entry.home(kind)) for kind in entry.acts_on}
+
+
+def policy_file(name: str, kind: Kind | None = None) -> str | None:
+    """Where the card lies of what ships under a name for a kind of run (None: the first one); None if nothing does."""
+    files = policy_files(name)
+    return files.get(kind.name) if kind is not None else next(iter(files.values()), None)
 
 
 def is_weights(name: str) -> bool:
@@ -115,10 +120,11 @@ def scheduler_for(name: str | Any, problem: Problem) -> Dispatcher | Learned | T
     if not isinstance(name, str):
         found: Dispatcher | Learned | TaskDispatcher = name
         return found if _own().is_of_weft(name) else task_dispatcher(name)
-    if is_policy(name):
+    kinds = kinds_of(name)
+    if is_policy(name) and len(kinds) < 2:
         is_of_tasks = _resolved("weft.policies.checkpoint:points_at_candidates")
         return task_dispatcher(name) if is_of_tasks(policy_file(name) or name) else chooser(name)
-    is_queue = QUEUES in kinds_of(name) and refuse_stream(problem) is None
+    is_queue = QUEUES in kinds and refuse_stream(problem) is None
     return chooser(name) if is_queue else task_dispatcher(name)
 
 
@@ -129,7 +135,7 @@ def _planner(name: str | Any) -> Any:
         rules = importlib.import_module("weft.schedulers.planners.rules")
         return rules.Rule(rules.read_mix(name))
     base = name.removesuffix(SEARCH)
-    weights = policy_file(base) or (base if is_weights(base) else None)
+    weights = policy_file(base, PROBLEMS) or (base if is_weights(base) else None)
     if weights is not None:
         oneshot = importlib.import_module("weft.policies.oneshot.planner")
         return (oneshot.OneShot if base == name else oneshot.OneShotSearch)(weights)
@@ -149,7 +155,7 @@ def _queue_rule(name: str) -> Any:
 
 def _queue_scheduler(name: str) -> Any:
     if is_policy(name):
-        return _resolved("weft.policies.learned:load_learned")(policy_file(name) or name)
+        return _resolved("weft.policies.learned:load_learned")(policy_file(name, QUEUES) or name)
     return _queue_rule(name)
 
 
@@ -171,7 +177,7 @@ def _task_scheduler(name: str | Any) -> Any:
         found = found.putting_last(last, name) if last else found
         return found if base == plain else replace(found, name=name, profiles=True)
     if is_policy(base):
-        found = _resolved("weft.policies.of_tasks:load_task_policy")(policy_file(base) or base)
+        found = _resolved("weft.policies.of_tasks:load_task_policy")(policy_file(base, TASKS) or base)
         return replace(found, name=name, profiles=found.profiles or base != name)
     other = None if kinds_of(name) else _outside(name)
     return None if other is None else _own().as_dispatcher(other)
@@ -186,7 +192,7 @@ def _allocator(name: str | Any) -> Any:
     if _STATIC.fullmatch(name):
         return _resolved("weft.schedulers.allocators.rules:static_of")(name)
     if is_policy(name):
-        return _resolved("weft.policies.han.allocator:load_allocator")(policy_file(name) or name)
+        return _resolved("weft.policies.han.allocator:load_allocator")(policy_file(name, ELASTIC) or name)
     other = None if kinds_of(name) else _outside(name)
     return None if other is None else as_allocator(other)
 

@@ -27,6 +27,10 @@ class Entry:
         """A planner sees whole problems."""
         return (PROBLEMS.name,)
 
+    def home(self, kind: str) -> str:
+        """Where it lives, whatever acts there."""
+        return self.target
+
 
 @dataclass(frozen=True)
 class Views:
@@ -43,7 +47,11 @@ class Views:
     @property
     def acts_on(self) -> tuple[str, ...]:
         """The names of its views."""
-        return tuple(name for name in (QUEUES.name, TASKS.name, ELASTIC.name) if getattr(self, name))
+        return tuple(name for name in (QUEUES.name, TASKS.name, ELASTIC.name) if self.home(name))
+
+    def home(self, kind: str) -> str:
+        """Where its view of a kind of run lives; empty: it has none."""
+        return {QUEUES.name: self.queues, TASKS.name: self.tasks, ELASTIC.name: self.elastic}[kind]
 
     @property
     def may_put_last(self) -> bool:
@@ -189,7 +197,11 @@ POLICIES: dict[str, Entry | Views] = {
     "conditional-ppo": Views(
         "PPO policy trained on the conditional stream", "weft/policies/zoo/conditional-ppo.json"
     ),
-    "ppo": Views("the same, by its short name", "weft/policies/zoo/conditional-ppo.json"),
+    "ppo": Views(
+        "conditional-ppo where queues are seen, adas-ppo where tasks are",
+        "weft/policies/zoo/conditional-ppo.json",
+        "weft/policies/zoo/adas-ppo.json",
+    ),
     "conditional-graph": Views(
         "graph net for any conditional graph and cluster", "weft/policies/zoo/conditional-graph.json"
     ),

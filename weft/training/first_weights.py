@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft import catalog
 from weft.errors import InputError
-from weft.policies.checkpoint import Card, Weights, load_policy
+from weft.policies.checkpoint import Card, Weights, load_policy, read_card
 from weft.tables import did_you_mean
 
 
@@ -15,7 +15,7 @@ def starting_weights(start: str | None, card: Card) -> Weights | None:
     """The weights of this name for a policy of this card; None where no name is given."""
     if start is None:
         return None
-    file = catalog.policy_file(start) or start
+    file = _shipped(start, card) or start
     if not catalog.is_weights(file) and not Path(file).exists():
         hint = did_you_mean(start, catalog.POLICIES)
         raise InputError(
@@ -25,6 +25,13 @@ def starting_weights(start: str | None, card: Card) -> Weights | None:
     _refuse_other_sight(other, card, start)
     _refuse_other_shape(other, card, start)
     return weights
+
+
+def _shipped(name: str, card: Card) -> str | None:
+    """What ships under a name for the kind of run a policy acts in; a short name may stand for several."""
+    files = [*catalog.policy_files(name).values()]
+    alike = [file for file in files if read_card(Path(file)).feature_version == card.feature_version]
+    return next(iter(alike or files), None)
 
 
 def _refuse_other_sight(other: Card, card: Card, start: str) -> None:

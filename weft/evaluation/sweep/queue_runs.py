@@ -23,6 +23,7 @@ from weft.evaluation.sweep.checking import SMALL
 from weft.evaluation.sweep.store import Measured, Row
 from weft.evaluation.sweep.stream_bounds import least_job_times
 from weft.evaluation.sweep.unit import Unit
+from weft.kinds import QUEUES
 from weft.model.cluster import Cluster
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem
@@ -310,7 +311,7 @@ def policy_hashes(schedulers: Sequence[str]) -> dict[str, str]:
     from weft.policies.checkpoint import load_policy
 
     learned = [name for name in schedulers if isinstance(chooser(name), Learned)]
-    return {name: load_policy(catalog.policy_file(name) or name)[1].sha256 for name in learned}
+    return {name: load_policy(catalog.policy_file(name, QUEUES) or name)[1].sha256 for name in learned}
 
 
 def _row(unit: Unit, problem: str, found: Outcome, k: int) -> Row:

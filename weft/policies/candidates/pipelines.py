@@ -88,7 +88,10 @@ class PipelineDispatcher(DecidingDispatcher):
     def supports(self, problem: Problem) -> str | None:
         reason = refuse_tasks(problem)
         if reason is None and any(not job.series or job.deadline is None for job in problem.jobs):
-            reason = "it acts on periodic pipelines with deadlines, such as those of adas-tx2"
+            reason = (
+                "it acts on periodic pipelines with deadlines, such as those of adas-tx2; "
+                "weft train workflows-dqn or tasks-quick makes a policy for other streams"
+            )
         return reason or refuse_unseen(problem, self.sight) or refuse_launches(problem, self.sight)
 
     def run_all(
