@@ -4,14 +4,15 @@
 combination, after the mean over seeds, then the mean over combinations. Every schedule is validated unless ``--check`` or ``--no-check`` is given.
 The last columns compare with the first scheduler on the same noise. ``--more FOLDER`` plays the best policy of every training run
 in a folder (``seed-1``, ``seed-2``, ...) too, and prints their mean with 95 % intervals over training runs and noise seeds, both random.
-``--search N`` looks for one static map for all instead.
+``--search N`` looks for one static map for all instead; ``--effort N`` tries so many maps per combination for ``static-map``.
+``--held`` lets transfers hold the device that receives, in place of passing while it computes: for pinned rules on adas-tx2.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,15 @@ from weft import catalog
 from weft.errors import InputError
 from weft.evaluation.statistics import crossed_interval
 from weft.evaluation.sweep.checking import digest
+from weft.model.cluster import Cluster
 from weft.model.fluid import fluid_load, fluid_misses
-from weft.model.graph import Floats
+from weft.model.graph import Floats, Ints, TaskGraph
 from weft.model.problem import Problem, realise
 from weft.model.validate import validate
 from weft.scenarios import parse_assignments, scenario
-from weft.schedulers.dispatchers.static_map import search_map
+from weft.schedulers.dispatchers.pins import pinned_classes
+from weft.schedulers.dispatchers.static_map import EFFORT, SearchedMap, search_map
+from weft.schedulers.dispatchers.tasks import TaskDispatcher
 
 RULES = (
     "rm-pinned",
@@ -88,10 +92,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--no-check", action="store_true", help="leave the validator out")
     parser.add_argument("--check", type=int, metavar="N", help="validate the runs of the first N seeds alone")
     parser.add_argument("--search", type=int, metavar="N", help="try N maps for all combinations together")
+    parser.add_argument("--effort", type=int, default=EFFORT, metavar="N", help="maps that static-map tries")
+    parser.add_argument("--held", action="store_true", help="transfers hold the receiving device")
     options = parser.parse_args(arguments)
     chosen = scenario(options.scenario, **parse_assignments(options.changes))
     count = options.problems or min(chosen.count("test") or 81, 81)
     problems = [chosen.problem("test", k) for k in range(count)]
+    if options.held:
+        problems = [_held(problem) for problem in problems]
     if options.search:
         return _search([chosen.problem("train", k) for k in range(count)], options.search)
     loads = [fluid_load(problem) for problem in problems]
@@ -110,7 +118,7 @@ def main(arguments: list[str]) -> int:
     for number, names in enumerate(groups):
         group = []
         for name in names:
-            group.append(_played(name, problems, options.seeds, check))
+            group.append(_played(_found(name, options.effort), problems, options.seeds, check))
             first = first or group[0]
             _print(name, group[-1], first)
         if number and first:
@@ -129,9 +137,44 @@ def _runs_in(folder: Path) -> list[str]:
     return [f"{path.parent}@best" for path in found]
 
 
-def _played(name: str, problems: list[Problem], seeds: int, check: int) -> Found:
+def _found(name: str, effort: int) -> TaskDispatcher:
+    """The dispatcher of this name, with so much effort where it searches."""
+    found = catalog.task_dispatcher(name)
+    return replace(found, effort=effort) if isinstance(found, SearchedMap) else found
+
+
+def _held(problem: Problem) -> Problem:
+    """The same, but what a pinned stage receives over the link adds to its run time, and the link takes no time."""
+    pinned, cluster = pinned_classes(problem).argmax(axis=1), problem.cluster
+    made: dict[int, TaskGraph] = {}
+    for job, first in zip(problem.jobs, problem.offsets, strict=False):
+        if id(job.graph) not in made:
+            made[id(job.graph)] = _longer(job.graph, pinned[first : first + job.graph.num_tasks], cluster)
+    free = replace(cluster, latency=0 * cluster.latency, bandwidth=np.full_like(cluster.bandwidth, np.inf))
+    return replace(
+        problem, jobs=[replace(job, graph=made[id(job.graph)]) for job in problem.jobs], cluster=free
+    )
+
+
+def _longer(graph: TaskGraph, pinned: Ints, cluster: Cluster) -> TaskGraph:
+    """A graph whose stages take the transfers from their parents too."""
+    class_group = np.zeros(cluster.num_classes, np.int64)
+    class_group[cluster.device_class] = cluster.link_group
+    here, there = class_group[pinned[graph.sources]], class_group[pinned[graph.targets]]
+    seconds = np.where(
+        here == there, 0.0, cluster.latency[here, there] + graph.data / cluster.bandwidth[here, there]
+    )
+    times = np.array(graph.times)
+    np.add.at(times, graph.targets, 1000.0 * seconds[:, None])
+    return TaskGraph(
+        graph.work, graph.sources, graph.targets, graph.data, names=graph.names, kinds=graph.kinds, kind=graph.kind,
+        classes=graph.classes, times=times, name=graph.name, time_unit=graph.time_unit,
+    )  # fmt: skip
+
+
+def _played(dispatcher: TaskDispatcher, problems: list[Problem], seeds: int, check: int) -> Found:
     """All problems with all seeds; the runs of the first ``check`` seeds are validated."""
-    dispatcher, started = catalog.task_dispatcher(name), time.perf_counter()
+    started = time.perf_counter()
     shares, violations = [], 0
     for k, problem in enumerate(problems):
         worlds = [realise(problem, digest("jobs", 0, f"test/{k}", seed)) for seed in range(seeds)]
