@@ -28,9 +28,15 @@ from weft.schedulers.dispatchers.tasks import run_one
 
 ONE = {"load": 1.0, "jobs": 1, "arrivals": "once"}
 """One workflow at a time."""
+SEEN = ["layered", "erdos-renyi", "block-model", "chain", "mosaic"]
 UNSEEN = ["fork-join", "out-tree", "in-tree"]
-"""Shapes on which ``es`` was not tuned."""
+"""Shapes on which ``es`` was tuned, and others."""
+PEERS = (
+    "lachesis", "decima-deft", "fifo-deft", "deft", "heft", "heft-job", "plan:peft", "plan:lookahead", "plan:tdca",
+    "dask-like",
+)  # fmt: skip
 LOADS = (0.5, 0.8, 0.95)
+RESAMPLES = 10_000
 FOUR = ("plan:heft", "plan:peft", "plan:lookahead", "plan:deft")
 SMALL = ("es", "priced", "heft", "heft-job", "plan:peft", "plan:lookahead", "plan:oneshot", "plan:search")
 """Judged by their distance to the optimum; all without copies."""
@@ -56,13 +62,20 @@ class Rows:
     """Rows of a sweep by cell and scheduler."""
 
     def __init__(
-        self, options: argparse.Namespace, part: str, names: Sequence[str], **settings: object
+        self,
+        options: argparse.Namespace,
+        part: str,
+        names: Sequence[str],
+        what: str | Sequence[str] = "workflows",
+        cluster: str | None = None,
+        **settings: object,
     ) -> None:
         out = Path(options.out, part) if options.out else None
         found = weft.evaluate(
-            "workflows",
+            what,
             names,
             settings=settings,
+            cluster=cluster,
             seeds=options.seeds,
             out=out,
             workers=options.workers,
@@ -95,18 +108,40 @@ def table(corner: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequenc
 
 
 def streams(options: argparse.Namespace) -> None:
-    """Mean and 99th percentile of job times in streams of 100, against ``priced``, per CCR and load."""
-    names = [*options.more, "es", "priced", "srw"]
-    for title, part, more in (
-        ("all shapes", "streams", {}),
-        ("shapes never trained on", "streams-unseen", {"family": UNSEEN}),
+    """Mean and 99th percentile of job times in streams of 100, against ``priced``, per CCR and load; what is kept on new shapes."""
+    learned = [*options.more, "es", "priced"]
+    everyone = [*learned, "srw", *(PEERS if options.peers else ())]
+    found = []
+    for part, words, names, more in (
+        ("streams", "all shapes", everyone, {}),
+        ("streams-seen", "shapes it was tuned on", learned, {"family": SEEN}),
+        ("streams-unseen", "shapes never tuned on", learned, {"family": UNSEEN}),
     ):
         rows = Rows(options, part, names, load=list(LOADS), noise=0.2, ccr=list(options.ccr), **more)
+        found.append(rows)
         for ccr in options.ccr:
             print(
-                f"streams of 100 workflows, {title}, CCR {ccr:g}, {options.seeds} per load: against priced in %"
+                f"streams of 100 workflows, {words}, CCR {ccr:g}, {options.seeds} per load: against priced in %"
             )
             table("", [f"load {x:g}" for x in LOADS], _of_streams(rows, names, ccr))
+    kept = [
+        (f"CCR {ccr:g}", [_kept(found[1], found[2], ccr=ccr, load=load) for load in LOADS])
+        for ccr in options.ccr
+    ]
+    print("share of what es gains over priced that is kept on shapes it was not tuned on, in %")
+    table("", [f"load {x:g}" for x in LOADS], kept)
+
+
+def _kept(seen: Rows, unseen: Rows, **cell: float) -> str:
+    """The gain of ``es`` on new shapes over that on known ones, with a bootstrap interval over the streams of both."""
+    rng, gains = np.random.default_rng(0), []
+    for rows in (seen, unseen):
+        logs = np.log(rows.of("mean_jct", "priced", **cell) / rows.of("mean_jct", "es", **cell))
+        picks = rng.integers(len(logs), size=(RESAMPLES, len(logs)))
+        gains.append(np.concatenate([[logs.mean()], logs[picks].mean(axis=1)]))
+    shares = 100 * gains[1] / gains[0]
+    low, high = np.percentile(shares[1:], [2.5, 97.5])
+    return f"{shares[0]:.0f} ({low:.0f} to {high:.0f})"
 
 
 def _of_streams(rows: Rows, names: Sequence[str], ccr: float) -> list[tuple[str, list[str]]]:

@@ -100,6 +100,7 @@ GENERATORS: dict[str, Generator] = {
                 "drift",
                 "deadline",
                 "sizes",
+                "scale",
                 "bookings",
             ),
             *("load", "arrivals", "jobs"),

@@ -30,8 +30,6 @@ SMALLEST, LARGEST = 1.0 / 3.0, 2.5
 """Sizes of the workflows of a stream, as multiples of ``tasks``: log-uniform in between."""
 FEWEST = 8
 """Every shape can be made of this many tasks."""
-SCALE = 0.5
-"""Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
 SPREAD_OF_MEMORY = 0.75
 """Standard deviation of the logarithm of the memory that tasks need."""
 STREAM_OF_JOBS = 11
@@ -167,7 +165,7 @@ def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
     is_drawn = chosen.settings["sizes"] == "drawn"
     size = max(FEWEST, round(chosen.whole("tasks") * factor)) if is_drawn else chosen.whole("tasks")
     graph = generate(family, size, seed=int(rng.integers(1 << 31)))
-    return graph.replaced(work=graph.work * float(np.exp(SCALE * rng.standard_normal())))
+    return graph.replaced(work=graph.work * float(np.exp(chosen.number("scale") * rng.standard_normal())))
 
 
 def _arrivals(chosen: Scenario, together: Problem, seed: int) -> Floats:

@@ -96,7 +96,7 @@ def _slots(w: Tasks, b: int) -> float:
 @lean_inlined
 def _fold(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> None:
     """The weights at this decision, backlog and forecast counted in."""
-    backlog = np.log((s.num_ready[b] + 1.0) / (_slots(w, b) + 1.0))
+    backlog = max(-CLIP, min(CLIP, np.log((s.num_ready[b] + 1.0) / (_slots(w, b) + 1.0))))
     load = _forecast(rule, w, s, b)
     for at, plain, crowded, offered in FOLD:
         fold[at] = rule.weights[plain]

@@ -7,6 +7,7 @@ of ready tasks over slots. Weights "x forecast" count by the logarithm of the lo
 (``forecast.py``). These, and those of energy and overruns, are 0 in all three.
 
 Everything is expected and known: logarithms of times differ by a constant under another unit, which moves no order.
+Times next to nothing beside the longest path of their job count as a share of it, so that no logarithm outweighs all else.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ FOLD = (
 )  # fmt: skip
 """Of every folded weight: its place, that of the weight, and of those that count with backlog and forecast, -1: none."""
 CLIP = 2.0
-"""The logarithm of the expected load counts as at most this, and as at least its opposite."""
+"""The logarithms of backlog and of the expected load count as at most this, and as at least its opposite."""
+LEAST = 1e-3
+"""Ranks and run times count as at least this share of the longest path of their job in logarithms."""
 
 # Columns of what is known of a task beforehand; the rest is PEFT's optimistic cost, one column per class, and as many of power.
 AT_RATIO, AT_RANK, AT_DATA, AT_RUN, AT_CHOOSY, AT_JOB_RANK = range(6)
@@ -122,9 +125,10 @@ def about(problem: Problem, width: int | None = None) -> Floats:
     first, second = best[:, 0], best[:, min(1, best.shape[1] - 1)]
     out = _data_out(a)
     found[:, AT_RATIO] = rank / np.maximum(most, TINY)[problem.job_of]
-    found[:, AT_RANK] = np.log(np.maximum(rank, TINY))
+    least = np.maximum(LEAST * most, TINY)[problem.job_of]
+    found[:, AT_RANK] = np.log(np.maximum(rank, least))
     found[:, AT_DATA] = out / np.maximum(out + first, TINY)
-    found[:, AT_RUN] = np.log(np.maximum(first, TINY))
+    found[:, AT_RUN] = np.log(np.maximum(first, least))
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.log(second / first)
     found[:, AT_CHOOSY] = np.minimum(np.where(np.isnan(spread), 0.0, spread), 3.0)

@@ -1,0 +1,47 @@
+"""Streams of recorded workflows: every job is drawn from the WfFormat files of a folder, which no policy was tuned on.
+
+Percentages are against ``priced``, by pairs. Workflows of a folder may differ a thousandfold in length, which generated ones do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks._workflow_tables import LOADS, Rows, percent, table
+from weft.errors import InputError
+
+NAMES = ("es", "priced", "srw", "heft-job", "heft", "dask-like", "fifo-deft", "decima-deft", "lachesis")
+CLUSTER = "gpu-mix-8"
+
+
+def traces(options: argparse.Namespace) -> None:
+    """Mean and 99th percentile of job times in streams of 100 jobs of all files, then the mean of each file alone."""
+    files = sorted(map(str, Path(options.data or ".").glob("*.json"))) if options.data else []
+    if not files:
+        raise InputError("expected a folder with workflow files (*.json)", field="--data")
+    names = [*options.more, *NAMES]
+    fixed = {"noise": 0.2, "ccr": 1.0, "jobs": 100}
+    rows = Rows(options, "traces", names, files, cluster=CLUSTER, load=list(LOADS), **fixed)
+    print(f"streams of 100 jobs of {len(files)} files, {options.seeds} per load: against priced in %")
+    found = []
+    for metric, words in (("mean_jct", "mean"), ("p99_jct", "99th percentile")):
+        for name in names:
+            pairs = [[rows.of(metric, one, load=load) for load in LOADS] for one in (name, "priced")]
+            cells = [percent(own, base) for own, base in zip(*pairs, strict=True)]
+            found.append((f"`{name}`, {words}", cells))
+    table("", [f"load {x:g}" for x in LOADS], [row for row in found if not row[0].startswith("`priced`")])
+    if options.each:
+        _each(options, files, [*options.more, "es"], fixed)
+
+
+def _each(options: argparse.Namespace, files: list[str], names: list[str], fixed: dict[str, float]) -> None:
+    """Streams of one file each."""
+    print(f"streams of one file each, load 0.8, {options.seeds} seeds: mean against priced in %")
+    found = []
+    for file in files:
+        part = f"traces-{Path(file).stem}"
+        rows = Rows(options, part, [*names, "priced"], [file], cluster=CLUSTER, load=0.8, **fixed)
+        base = rows.of("mean_jct", "priced")
+        found.append((Path(file).stem, [percent(rows.of("mean_jct", name), base) for name in names]))
+    table("", [f"`{name}`" for name in names], found)
