@@ -29,11 +29,12 @@ from weft.model.shapes import (
     mosaic,
     out_tree,
     pairs,
+    phases,
 )
 
 GPU_KINDS = ("cnn", "transformer", "lm", "gan", "rl", "recsys")
 """Kinds of deep-learning work that the built-in GPU classes know."""
-_STRUCTURE, _WORK, _DATA, _KIND, _TIMES = range(5)
+_STRUCTURE, _WORK, _DATA, _KIND, _TIMES, _LEVELS = range(6)
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Knobs:
     """Mean run time at speed 1, in seconds."""
     work_cv: float = 0.5
     """Coefficient of variation of the work; at most 0.577 if uniform."""
+    level_spread: float = 0.0
+    """How much tasks of different depth differ: spread of the logarithm of a factor that tasks of one depth share."""
     mean_data: float = 1e8
     """Mean bytes per edge; counts only without ``ccr``."""
     data_cv: float = 0.5
@@ -79,7 +82,7 @@ class Knobs:
     def __post_init__(self) -> None:
         for name in ("parallelism", "mean_work", "bandwidth"):
             _refuse(not 0 < getattr(self, name) < np.inf, name, "a finite number > 0", getattr(self, name))
-        for name in ("density", "work_cv", "mean_data", "data_cv", "heterogeneity"):
+        for name in ("density", "work_cv", "mean_data", "data_cv", "heterogeneity", "level_spread"):
             _refuse(not 0 <= getattr(self, name) < np.inf, name, "a finite number >= 0", getattr(self, name))
         for name in ("p_in", "p_out"):
             _refuse(not 0 <= getattr(self, name) <= 1, name, "a probability", getattr(self, name))
@@ -131,6 +134,11 @@ def _stream(seed: int, stream: int) -> Rng:
 def _dress(name: str, size: int, edges: Edges, seed: int, knobs: Knobs) -> TaskGraph:
     """Work, data, kinds and times by the knobs."""
     work = _work(size, knobs, _stream(seed, _WORK))
+    if knobs.level_spread:
+        level = _levels(size, edges)
+        work = (
+            work * np.exp(knobs.level_spread * _stream(seed, _LEVELS).standard_normal(level.max() + 1))[level]
+        )
     times = None
     if knobs.classes:
         shape = (size, len(knobs.classes))
@@ -236,6 +244,7 @@ FAMILIES: dict[str, Family] = {
     "in-tree": Family(in_tree, "everything flows together in one task"),
     "chain": Family(chain, "one task after another"),
     "mosaic": Family(mosaic, "shaped like the Montage workflow", 8),
+    "phases": Family(phases, "phases that split, run side by side and merge, like recorded workflows"),
     "opgraph-layered": Family(layered, "operator graphs of the one-shot study, layered", 1, False),
     "opgraph-er": Family(_er_opgraph, "the same with edges at random, p = 0.05", 1, False),
     "opgraph-sbm": Family(block_model, "the same as a block model, k = 4, 0.3, 0.001", 1, False),

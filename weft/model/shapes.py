@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 MOST_EDGES = 50_000_000
 """A shape that would have more edges than this is refused before it is drawn."""
 
+WIDE = (0.5, 1.0)
+"""How wide phases are: the size to a power drawn between these."""
+ALONE = 0.3
+"""Share of the phases that are a single task."""
+
 Edges = tuple[Ints, Ints]
 """Sources and targets of the edges, distinct, each source below its target."""
 Rng = np.random.Generator
@@ -102,6 +107,23 @@ def mosaic(size: int, knobs: Knobs, rng: Rng) -> Edges:
     edges += [(correct, correct * 0 + table), (np.array([concat, table]), np.array([fit, add]))]
     sources, targets = (np.concatenate(side) for side in zip(*edges, strict=True))
     return distinct(size, sources, targets)
+
+
+def phases(size: int, knobs: Knobs, rng: Rng) -> Edges:
+    """Like recorded workflows: phases of one task or of one common width, joined by splits, merges and parallel pipelines."""
+    wide = max(2, round(size ** rng.uniform(*WIDE)))
+    widths = [1 if rng.random() < ALONE else wide for _ in range(size)]
+    widths = widths[: 1 + int(np.searchsorted(np.cumsum(widths), size))]
+    widths[-1] -= sum(widths) - size
+    start = np.cumsum(widths) - widths
+    edges = []
+    for first, here, then, there in zip(start, widths, start[1:], widths[1:], strict=False):
+        number = np.arange(max(here, there))  # as many edges as the wider of the two has tasks
+        edges.append((first + number * here // len(number), then + number * there // len(number)))
+    sources, targets = (
+        np.concatenate([*side, np.zeros(0, np.int64)]) for side in zip(*edges, ([], []), strict=True)
+    )
+    return sources.astype(np.int64), targets.astype(np.int64)
 
 
 def _between_layers(widths: Ints, jump: int) -> tuple[Ints, Ints, Ints, Ints]:

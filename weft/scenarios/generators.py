@@ -101,6 +101,7 @@ GENERATORS: dict[str, Generator] = {
                 "deadline",
                 "sizes",
                 "scale",
+                "uneven",
                 "bookings",
             ),
             *("load", "arrivals", "jobs"),

@@ -18,7 +18,7 @@ from weft.model.bookings import Booking
 from weft.model.bounds import longest_path
 from weft.model.cluster import Cluster
 from weft.model.draws import BOOKING, MEMORY, keyed_uniform
-from weft.model.generate import generate
+from weft.model.generate import Knobs, generate
 from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Job, Objective, Problem
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SMALLEST, LARGEST = 1.0 / 3.0, 2.5
 """Sizes of the workflows of a stream, as multiples of ``tasks``: log-uniform in between."""
+SCALE = 0.5
+"""Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
 FEWEST = 8
 """Every shape can be made of this many tasks."""
 SPREAD_OF_MEMORY = 0.75
@@ -54,7 +56,8 @@ def workflow(chosen: Scenario, split: str, index: int) -> Problem:
         return arriving(chosen, split, index, 0)
     family = _families(chosen)[index % len(_families(chosen))]
     seed, machines = chosen.generator_seed(split, index), _machines(chosen)
-    graph = with_memory(generate(family, chosen.whole("tasks"), seed=seed), machines, chosen, seed, 0)
+    made = generate(family, chosen.whole("tasks"), seed=seed, knobs=_knobs(chosen))
+    graph = with_memory(made, machines, chosen, seed, 0)
     return with_deadlines(_with_ccr(chosen, posed(chosen, graph, machines)), chosen.number("deadline"))
 
 
@@ -164,8 +167,16 @@ def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
     factor = SMALLEST * (LARGEST / SMALLEST) ** float(rng.random())
     is_drawn = chosen.settings["sizes"] == "drawn"
     size = max(FEWEST, round(chosen.whole("tasks") * factor)) if is_drawn else chosen.whole("tasks")
-    graph = generate(family, size, seed=int(rng.integers(1 << 31)))
-    return graph.replaced(work=graph.work * float(np.exp(chosen.number("scale") * rng.standard_normal())))
+    graph = generate(family, size, seed=int(rng.integers(1 << 31)), knobs=_knobs(chosen))
+    work = graph.work * float(np.exp(SCALE * rng.standard_normal()))
+    if not chosen.number("scale"):
+        return graph.replaced(work=work)
+    factor = float(np.exp(chosen.number("scale") * rng.standard_normal()))
+    return graph.replaced(work=work * factor, data=graph.data * factor)
+
+
+def _knobs(chosen: Scenario) -> Knobs:
+    return Knobs(level_spread=chosen.number("uneven"))
 
 
 def _arrivals(chosen: Scenario, together: Problem, seed: int) -> Floats:

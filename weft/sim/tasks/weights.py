@@ -81,7 +81,7 @@ FOLD = (
 """Of every folded weight: its place, that of the weight, and of those that count with backlog and forecast, -1: none."""
 CLIP = 2.0
 """The logarithms of backlog and of the expected load count as at most this, and as at least its opposite."""
-LEAST = 1e-3
+LEAST = 0.03
 """Ranks and run times count as at least this share of the longest path of their job in logarithms."""
 
 # Columns of what is known of a task beforehand; the rest is PEFT's optimistic cost, one column per class, and as many of power.
