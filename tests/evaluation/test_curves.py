@@ -216,3 +216,12 @@ def test_spread_does_not_go_below_what_there_can_be():
     assert Spread.of(np.array([0.1, 5.0]), least=0.0).low == 0.0
     assert Spread.of(np.array([-99.0, 5.0])).low == -100.0
     assert Spread.of(np.array([5.0])).low is None
+
+
+def test_run_that_is_judged_by_missed_deadlines_is_refused_in_words(tmp_path: Path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    row = {"update": 1, "samples": 100, "miss_macro": None, "validated_macro": 0.0, "rm-pinned_macro": 0.1}
+    (folder / "metrics.jsonl").write_text(f"{json.dumps(row)}\n")
+    with pytest.raises(InputError, match="expected a judgement by job time or makespan, got none"):
+        read_curve(folder)

@@ -75,6 +75,8 @@ def _say_how_to_read(found: Evaluation) -> None:
 
     samples, num = f"{noun_of(found)}s", len(found.against)
     output.say(f"* lowest plain mean; intervals are 95 %, over {samples}")
+    if found.deciding.may_be_zero and num:
+        output.say(f"  {_how_differences_are_stated(found)}")
     few = [one for one in found.against.values() if one.verdict == "too few samples"]
     if few:
         most = max(few, key=lambda one: one.n)
@@ -86,14 +88,23 @@ def _say_how_to_read(found: Evaluation) -> None:
         output.say(f"  where an interval leaves out 0 and yet nothing is distinguishable, {_more(found)}")
 
 
+def _how_differences_are_stated(found: Evaluation) -> str:
+    """What lower and higher mean where costs may be 0."""
+    factor, unit = found.deciding.step
+    said = (f" in {unit}" if unit else "") + (f" of {1.0 / factor:g}" if factor != 1.0 else "")
+    return (
+        f"lower, higher: the difference of the means{said}, then in percent of the mean of {found.baseline}"
+    )
+
+
 def _show_envelopes(found: Evaluation) -> None:
     """How far each scheduler is from the best rule of every problem, and from the best single one."""
     single = {one.cell: one.single for one in found.envelopes}
     for cell in found.cells:
         numeric = ("against the envelope", "better on", f"against {single[cell.label]}")
-        table = output.table(
-            ["scheduler", *numeric], numeric, output.safe(f"ratios per problem {cell.label}")
-        )
+        what = "differences" if found.deciding.may_be_zero else "ratios"
+        title = output.safe(f"{what} per problem {cell.label}")
+        table = output.table(["scheduler", *numeric], numeric, title)
         for one in (one for one in found.envelopes if one.cell == cell.label):
             share = f"{one.better_percent:.0f} %"
             table.add_row(
@@ -105,12 +116,13 @@ def _show_envelopes(found: Evaluation) -> None:
 
 def _show_overall(found: Evaluation) -> None:
     """Typical differences to the baseline, and how often each scheduler is close to the best."""
-    from weft.evaluation.sweep.aggregates import WITHIN, in_percent
+    from weft.evaluation.sweep.aggregates import NO_PROFILE, WITHIN, in_percent
 
     if not found.aggregates:
         output.say("aggregates need two schedulers and two samples that broke no rule")
         return
-    near = ("best", *(f"within {p:g} %" for p in WITHIN[1:]))
+    has_profile = not found.deciding.may_be_zero
+    near = ("best", *(f"within {p:g} %" for p in WITHIN[1:])) if has_profile else ()
     numeric = ("interquartile mean", "median", "below it", *near)
     title = f"over all points, against {found.baseline}"
     table = output.table(["scheduler", *numeric], numeric, output.safe(title))
@@ -118,18 +130,23 @@ def _show_overall(found: Evaluation) -> None:
         typical = ("baseline", "", "")
         if one.against is not None:
             chance = in_percent(one.against.improvement_percent, 0, "")
-            typical = (in_percent(one.against.iqm_percent), in_percent(one.against.median_percent), chance)
+            typical = (in_percent(one.against.iqm), in_percent(one.against.median), chance)
         table.add_row(one.scheduler, *typical, *(f"{share:.0f} %" for share in one.within.values()))
     output.show(table, spare=near[:0:-1])
-    output.say(
-        "in percent; below it: the chance to be below the baseline; best, within: how often close to the best"
-    )
+    below = "below it: the chance to be below the baseline"
+    if has_profile:
+        output.say(f"in percent; {below}; best, within: how often close to the best")
+        return
+    unit = found.deciding.step[1]
+    output.say(f"differences{f' in {unit}' if unit else ''}; {below}, in percent")
+    output.say(NO_PROFILE)
 
 
 def _distance(ratio: Ratio) -> str:
-    if ratio.low_percent is None:
-        return f"{ratio.percent:+.1f} %"
-    return f"{ratio.percent:+.1f} % ({ratio.low_percent:+.1f} to {ratio.high_percent:+.1f})"
+    if ratio.ends is None:
+        return ratio.text(1)
+    low, high = ratio.ends
+    return f"{ratio.text(1)} ({low:+.1f} to {high:+.1f})"
 
 
 def _show_cell(found: Evaluation, cell: str) -> None:
@@ -217,11 +234,15 @@ def _verdict(comparison: Comparison | None) -> str:
     """The comparison with the baseline in a few words."""
     if comparison is None:
         return "-"
-    low, high = comparison.low_percent, comparison.high_percent
+    low, high = comparison.low, comparison.high
     if comparison.verdict == "too few samples":
-        return f"no verdict ({low:+.1f} to {high:+.1f} %)"
+        return f"no verdict ({comparison.ends})"
     if comparison.verdict == "not distinguishable":
-        return f"not distinguishable ({low:+.1f} to {high:+.1f} %)"
+        return f"not distinguishable ({comparison.ends})"
+    if comparison.difference is not None:
+        way, ends = ("lower", (-high, -low)) if comparison.verdict == "better" else ("higher", (low, high))
+        share = f", {abs(comparison.percent):.1f} %" if math.isfinite(comparison.percent) else ""
+        return f"{comparison.amount(abs(comparison.value))} {way} ({ends[0]:.1f} to {ends[1]:.1f}){share}"
     if comparison.verdict == "better":
         return f"{-comparison.percent:.1f} % below ({-high:.1f} to {-low:.1f})"
     return f"{comparison.percent:.1f} % above ({low:.1f} to {high:.1f})"

@@ -56,6 +56,10 @@ def read_curve(folder: str | Path) -> Curve:
     judged = [_judgements(run) for run in runs]
     if not judged:
         raise InputError("expected a run, or runs in folders seed-1, seed-2, ...", file=str(folder))
+    for run, rows in zip(runs, judged, strict=True):
+        if not rows:
+            message = "expected a judgement by job time or makespan, got none (runs on deadlines have none)"
+            raise InputError(message, file=str(run.folder))
     common = [n for n in judged[0] if all(n in other for other in judged)]
     if not common:
         raise InputError(

@@ -13,7 +13,7 @@ from weft.evaluation.figures.looks import CUT, DASHES, MARKS, SERIES, legend_nam
 from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.claims import shown_name
 from weft.evaluation.sweep.evaluation import Evaluation
-from weft.evaluation.sweep.metrics import metric as metric_of
+from weft.evaluation.sweep.scales import in_brackets
 from weft.model.graph import Floats
 
 MOST_TICKS = 12
@@ -33,7 +33,7 @@ def draw(found: Evaluation, path: str | Path) -> None:
             _line(axes, found, name)
     cut = f"; {CUT}" if _limit(axes, found) else ""
     axes.axhline(0.0, color="#555555", linewidth=1.0, linestyle="--", label=f"{base} (baseline)")
-    axes.set_ylabel(f"{metric_of(found.metric).words} against {base} (%), lower is better")
+    axes.set_ylabel(f"{found.deciding.words} against {base}{in_brackets(found.deciding)}, lower is better")
     chosen = f", {', '.join(found.chosen)}" if found.chosen else ""
     interval = ", 95 % intervals" if len(found.units) > 1 else ""
     axes.set_title(
@@ -48,13 +48,8 @@ def draw(found: Evaluation, path: str | Path) -> None:
 
 def _limit(axes: Any, found: Evaluation) -> bool:
     """Cut the axis where intervals would hide the values; returns whether it is."""
-    ends = [
-        end
-        for one in found.against.values()
-        for end in (one.low_percent, one.high_percent)
-        if np.isfinite(end)
-    ]
-    values = [one.percent for one in found.against.values() if np.isfinite(one.percent)]
+    ends = [end for one in found.against.values() for end in (one.low, one.high) if np.isfinite(end)]
+    values = [one.value for one in found.against.values() if np.isfinite(one.value)]
     low, high = limits([0.0, *values], ends)
     if all(low <= end <= high for end in ends):
         return False
@@ -84,7 +79,7 @@ def place_of(found: Evaluation, n: int, name: str) -> float:
 
 
 def _line(axes: Any, found: Evaluation, name: str) -> None:
-    """One scheduler: its mean ratio to the baseline in every cell, with the interval."""
+    """One scheduler: its mean ratio or difference to the baseline in every cell, with the interval."""
     points = [
         (place_of(found, n, name), found.against[cell.label, name])
         for n, cell in enumerate(found.cells)
@@ -97,8 +92,8 @@ def _line(axes: Any, found: Evaluation, name: str) -> None:
 def comparison_line(
     axes: Any, x: Sequence[float], points: Sequence[Comparison], found: Evaluation, name: str
 ) -> Floats:
-    """Comparisons of one scheduler with their intervals; returns the percentages."""
-    y = np.array([[one.percent, one.low_percent, one.high_percent] for one in points])  # (num_points, 3)
+    """Comparisons of one scheduler with their intervals; returns the values."""
+    y = np.array([[one.value, one.low, one.high] for one in points])  # (num_points, 3)
     look, is_joined = series_look(found.look(name)), bool(found.setting)
     axes.errorbar(
         x, y[:, 0], yerr=np.abs(y[:, 1:] - y[:, :1]).T, color=SERIES[look.colour][0],

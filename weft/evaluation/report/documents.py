@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from weft.errors import InputError
-from weft.evaluation.sweep.answers import refuse_costs
 from weft.evaluation.sweep.breaches import breaches_of
 from weft.evaluation.sweep.config_form import Cell
 from weft.evaluation.sweep.evaluation import Evaluation
@@ -98,7 +97,7 @@ def _evaluation(source: str, given: Rows) -> Evaluation:
         breaches=breaches_of(rows),
         unit=_unit(list(given.values())),
     )
-    refuse_costs(found)
+    found.check_costs(found.schedulers)
     return found
 
 

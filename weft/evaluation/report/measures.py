@@ -213,8 +213,20 @@ def _gain(stage: Stage, cell: str, confidence: float) -> Point:
     rivals = [_costs(stage.swept, cell, rival) for rival in stage.rivals]
     best = min(rivals, key=lambda costs: float(costs.mean()))
     own = _costs(stage.swept, cell, stage.own)
+    if stage.swept.deciding.may_be_zero:
+        return _gain_of_means(cell, own, best, confidence)
     found = crossed_interval(np.log(own), np.log(best), confidence=confidence)
     value, high, low = (_percent_below(log) for log in (found.value, found.low, found.high))
+    return Point(cell, value, low, high)
+
+
+def _gain_of_means(cell: str, own: Floats, best: Floats, confidence: float) -> Point:
+    """Where costs may be 0: the difference, in percent of the mean of the best rival."""
+    base = float(best.mean())
+    if base <= 0.0:
+        raise Missing("no percentage of a best rival that is at 0")
+    found = crossed_interval(best, own, confidence=confidence)
+    value, low, high = (100.0 * end / base for end in (found.value, found.low, found.high))
     return Point(cell, value, low, high)
 
 

@@ -101,7 +101,7 @@ def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
     if not found:
         return None
     name = swept.shown(chosen)
-    beaten = [loss for loss in found if loss.percent > 1e-7]
+    beaten = [loss for loss in found if loss.behind > 1e-7]
     title = f"{swept.title}: where {name} loses"
     if not beaten:
         where = "on the only sample" if len(found) == 1 else f"on each of {count(len(found), 'sample')}"
@@ -114,7 +114,7 @@ def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
             f"{loss.cost:.5g}",
             swept.shown(loss.rival),
             f"{loss.rival_cost:.5g}",
-            f"+{loss.percent:.1f} %",
+            f"+{loss.shown}",
         )
         for loss in beaten[:MOST_NAMED]
     )

@@ -16,6 +16,7 @@ from weft.evaluation.statistics import Comparison
 from weft.evaluation.sweep.config_form import Cell
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.metrics import metric as metric_of
+from weft.evaluation.sweep.scales import in_brackets
 from weft.evaluation.sweep.standing import noun_of
 from weft.evaluation.sweep.summary import Summary
 from weft.model.graph import Floats
@@ -104,14 +105,17 @@ def _lines(
 
 
 def _curve(swept: Evaluation) -> Figure:
-    """Every scheduler against the baseline, in percent."""
+    """Every scheduler against the baseline."""
     others = [name for name in swept.schedulers if name != swept.baseline]
     series = _lines(swept, others, lambda *place: _triple(swept.against.get(place)))
     base = swept.shown(swept.baseline)
-    axes = _axes(swept, f"{words(swept.metric)} against {base} (%)", zero=f"{base} (baseline)")
+    axes = _axes(
+        swept, f"{words(swept.metric)} against {base}{in_brackets(swept.deciding)}", zero=f"{base} (baseline)"
+    )
+    what = "difference" if swept.deciding.may_be_zero else "ratio"
     caption = (
         f"{capital(words(swept.metric))} relative to {base}, lower is better. Bars are 95 % intervals of the mean "
-        f"ratio over paired samples ({_per_cell(swept)})."
+        f"{what} over paired samples ({_per_cell(swept)})."
     )
     return Figure(line_chart(series, axes), caption, f"Difference to {base} over {swept.setting}")
 
@@ -119,7 +123,7 @@ def _curve(swept: Evaluation) -> Figure:
 def _triple(found: Comparison | None) -> tuple[float, float, float]:
     if found is None:
         return float("nan"), float("nan"), float("nan")
-    return found.percent, found.low_percent, found.high_percent
+    return found.value, found.low, found.high
 
 
 def _per_cell(swept: Evaluation) -> str:
@@ -140,7 +144,7 @@ def _dots(swept: Evaluation) -> list[Block]:
         ]
         if rows:
             title = f"{cell.label}: " if cell.label else ""
-            label = f"{title}{words(swept.metric)} against {base} (%)"
+            label = f"{title}{words(swept.metric)} against {base}{in_brackets(swept.deciding)}"
             drawn = interval_chart(rows, label, f"{base} (baseline)")
             text = f"{title}{words(swept.metric)} relative to {base} with 95 % intervals, lower is better."
             blocks.append(Figure(drawn, text, text))
@@ -214,17 +218,20 @@ def _differences(swept: Evaluation) -> Block:
     for cell in swept.cells:
         lines.append([_place(swept, cell), *(_against(swept, cell, name) for name in swept.schedulers)])
     base = swept.shown(swept.baseline)
-    return _matrix(
-        swept, lines, f"{capital(words(swept.metric))} against {base} in %, with 95 % intervals", []
-    )
+    unit = f" in {swept.deciding.compared_in}" if swept.deciding.compared_in else ""
+    share = f", and in % of the mean of {base}" if swept.deciding.may_be_zero else ""
+    caption = f"{capital(words(swept.metric))} against {base}{unit}, with 95 % intervals{share}"
+    return _matrix(swept, lines, caption, [])
 
 
 def difference(found: Comparison | None) -> str:
-    """A comparison in a table: percentage, interval, and a sign of doubt where it may be chance."""
+    """A comparison in a table: value, interval, a percentage beside a difference, and a sign of doubt where it may be chance."""
     if found is None:
         return "-"
     doubt = "" if found.verdict in ("better", "worse") else f"{_DOUBT} "
-    return f"{doubt}{signed(found.percent)} ({signed(found.low_percent)} to {signed(found.high_percent)})"
+    said = f"{doubt}{signed(found.value)} ({signed(found.low)} to {signed(found.high)})"
+    has_share = found.difference is not None and np.isfinite(found.percent)
+    return f"{said}, {signed(found.percent)} %" if has_share else said
 
 
 def signed(value: float) -> str:

@@ -7,9 +7,15 @@ import numpy as np
 from weft.evaluation.report.blocks import Block, Figure, Section, Table, Text
 from weft.evaluation.report.svg import Axes, Series, line_chart
 from weft.evaluation.report.words import samples_in_all
-from weft.evaluation.statistics import PairedAggregates, PerformanceProfile, performance_profile
-from weft.evaluation.sweep.aggregates import WITHIN, in_percent, profile_shares
+from weft.evaluation.statistics import (
+    PairedAggregates,
+    PairedDifferences,
+    PerformanceProfile,
+    performance_profile,
+)
+from weft.evaluation.sweep.aggregates import NO_PROFILE, WITHIN, in_percent, profile_shares
 from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.scales import in_brackets
 from weft.model.graph import Floats
 
 MOST_STEPS = 400
@@ -20,6 +26,8 @@ def profiles(swept: Evaluation) -> Section | None:
     """How often each scheduler is within a percentage of the best, and how it typically compares."""
     if len(swept.schedulers) < 2 or swept.num_samples < 2:
         return None
+    if swept.deciding.may_be_zero:
+        return Section(f"{swept.title}: typical differences", (*_typical(swept), Text((NO_PROFILE,))))
     blocks: list[Block] = [_drawn(swept), _shares(swept), *_typical(swept)]
     return Section(f"{swept.title}: how often close to the best", tuple(blocks))
 
@@ -65,16 +73,17 @@ def _typical(swept: Evaluation) -> list[Block]:
     if not rows:
         return []
     base = swept.shown(swept.baseline)
-    headers = ("scheduler", "interquartile mean (%)", "median (%)", f"below {base} (% of samples)")
+    stated, what = in_brackets(swept.deciding), "differences" if swept.deciding.may_be_zero else "ratios"
+    headers = ("scheduler", f"interquartile mean{stated}", f"median{stated}", f"below {base} (% of samples)")
     caption = f"Typical difference to {base} over all samples and points, with 95 % intervals"
     text = (
-        "The interquartile mean leaves out the lowest and the highest quarter of all ratios. The last column is the "
+        f"The interquartile mean leaves out the lowest and the highest quarter of all {what}. The last column is the "
         "probability of improvement: how often the scheduler is below the baseline on the same sample, a tie counting "
         "half. Intervals are by bootstrap over samples, each with all its points, and over training seeds where there are several; they are widened for few."
     )
     return [Table(headers, tuple(rows), (1, 2, 3), caption), Text((text,))]
 
 
-def _row(name: str, found: PairedAggregates) -> tuple[str, ...]:
-    typical = (in_percent(found.iqm_percent), in_percent(found.median_percent))
+def _row(name: str, found: PairedAggregates | PairedDifferences) -> tuple[str, ...]:
+    typical = (in_percent(found.iqm), in_percent(found.median))
     return (name, *typical, in_percent(found.improvement_percent, 0, ""))

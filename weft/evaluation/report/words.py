@@ -26,11 +26,23 @@ class Loss:
     cost: float
     rival: str
     rival_cost: float
+    step: tuple[float, str] | None = None
+    """How a difference is stated: so many of this unit. None: as a ratio."""
 
     @property
     def percent(self) -> float:
         """How far above the rival; negative where it wins."""
         return 100.0 * (self.cost / self.rival_cost - 1.0)
+
+    @property
+    def behind(self) -> float:
+        """The same, or the difference in its unit where costs may be 0."""
+        return self.percent if self.step is None else self.step[0] * (self.cost - self.rival_cost)
+
+    @property
+    def shown(self) -> str:
+        """The same with its unit."""
+        return f"{self.behind:.1f} {'%' if self.step is None else self.step[1]}".rstrip()
 
 
 def words(metric: str) -> str:
@@ -67,14 +79,16 @@ def _is_policy(swept: Evaluation, name: str) -> bool:
 def losses(swept: Evaluation, name: str) -> list[Loss]:
     """Every sample against the best of the others that broke no rule, the worst loss first."""
     rivals = [other for other in swept.ranked if other != name]
+    step = swept.deciding.step if swept.deciding.may_be_zero else None
     found = []
     for cell in swept.cells if rivals else ():
         costs = np.stack([swept.costs(cell.label, other) for other in rivals])
         best, own = costs.argmin(axis=0), swept.costs(cell.label, name)
         for k, sample in enumerate(swept.samples[cell.label]):
             rival = int(best[k])
-            found.append(Loss(cell.label, sample, float(own[k]), rivals[rival], float(costs[rival, k])))
-    return sorted(found, key=lambda loss: -loss.percent)
+            both = float(own[k]), rivals[rival], float(costs[rival, k])
+            found.append(Loss(cell.label, sample, *both, step))
+    return sorted(found, key=lambda loss: -loss.behind)
 
 
 def headline(swept: Evaluation, chosen: str) -> list[str]:
@@ -158,12 +172,12 @@ def _worst(swept: Evaluation, chosen: str) -> str:
         return ""
     worst, name = found[0], swept.shown(chosen)
     where = ", ".join(part for part in (worst.cell, str(worst.sample)) if part)
-    if worst.percent <= 0:
+    if worst.behind <= 0:
         if swept.num_samples == 1:
             return f"{swept.title}: by {words(swept.metric)}, nobody beats {name} on the only sample."
         return f"{swept.title}: by {words(swept.metric)}, {name} loses on none of {samples_in_all(swept)}."
-    num = sum(loss.percent > 1e-7 for loss in found)
+    num = sum(loss.behind > 1e-7 for loss in found)
     return (
         f"{swept.title}: by {words(swept.metric)}, {name} loses to the best of the others on {num} of {samples_in_all(swept)}; the worst is "
-        f"{worst.percent:.1f} % above {swept.shown(worst.rival)} ({where})."
+        f"{worst.shown} above {swept.shown(worst.rival)} ({where})."
     )

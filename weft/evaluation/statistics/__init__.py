@@ -4,11 +4,15 @@ Costs are lower-is-better, scores higher-is-better; parameters are named after w
 """
 
 from weft.evaluation.statistics.aggregates import PairedAggregates as PairedAggregates
+from weft.evaluation.statistics.aggregates import PairedDifferences as PairedDifferences
 from weft.evaluation.statistics.aggregates import paired_aggregates as paired_aggregates
+from weft.evaluation.statistics.aggregates import paired_differences as paired_differences
 from weft.evaluation.statistics.bootstrap import Interval as Interval
 from weft.evaluation.statistics.bootstrap import bca_interval as bca_interval
 from weft.evaluation.statistics.comparison import Comparison as Comparison
+from weft.evaluation.statistics.comparison import Difference as Difference
 from weft.evaluation.statistics.comparison import compare_crossed as compare_crossed
+from weft.evaluation.statistics.comparison import compare_differences as compare_differences
 from weft.evaluation.statistics.comparison import compare_paired as compare_paired
 from weft.evaluation.statistics.comparison import holm_family as holm_family
 from weft.evaluation.statistics.intervals import crossed_interval as crossed_interval

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from weft.model.graph import Floats
 FEW = 10
 """Below this many samples or runs, intervals of medians and the like are as wide as that of the mean."""
 _TIE = 1e-9
-"""Log-ratios up to this size count as none."""
+"""Log-ratios up to this size count as none, and so do differences of this share of the greatest cost."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,82 @@ class PairedAggregates:
             f"below on {self.improvement_percent.value:.4g} %"
         )
 
+    @property
+    def median(self) -> Interval:
+        """The median, in ``unit``."""
+        return self.median_percent
+
+    @property
+    def iqm(self) -> Interval:
+        """The interquartile mean, in ``unit``."""
+        return self.iqm_percent
+
+    @property
+    def unit(self) -> str:
+        """What both are in."""
+        return "%"
+
+
+@dataclass(frozen=True)
+class PairedDifferences:
+    """The same by differences, for costs that may be 0; in ``unit``, negative is less."""
+
+    mean: Interval
+    median: Interval
+    iqm: Interval
+    """Mean of the middle half of all differences."""
+    improvement_percent: Interval
+    """How often the first is below the second; a tie counts half."""
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"interquartile mean {self.iqm}, median {self.median.value:.4g}, "
+            f"below on {self.improvement_percent.value:.4g} %"
+        )
+
+
+class _Shown(Protocol):
+    """How steps between costs, log-ratios or differences, are stated."""
+
+    def one(self, step: float) -> float:
+        """A step as it is stated."""
+
+    def every(self, steps: Floats) -> Floats:
+        """The same of many."""
+
+    def back(self, stated: float) -> float:
+        """The step that is stated so."""
+
+
+class _Percent:
+    """Log-ratios as percentages."""
+
+    def one(self, step: float) -> float:
+        return 100.0 * math.expm1(min(step, 700.0))
+
+    def every(self, steps: Floats) -> Floats:
+        return np.asarray(100.0 * np.expm1(np.minimum(steps, 700.0)))
+
+    def back(self, stated: float) -> float:
+        return math.log1p(stated / 100.0)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Differences in units."""
+
+    factor: float
+
+    def one(self, step: float) -> float:
+        return self.factor * step
+
+    def every(self, steps: Floats) -> Floats:
+        return self.factor * steps
+
+    def back(self, stated: float) -> float:
+        return stated / self.factor
+
 
 def paired_aggregates(
     a: npt.ArrayLike, b: npt.ArrayLike, *, confidence: float = 0.95, seed: int = 0, resamples: int = 999
@@ -64,35 +141,63 @@ def paired_aggregates(
         (num_runs, num_samples, num_points) each: training runs, in their geometric mean, on the same
         samples and points. Runs and samples are resampled, points are not.
     """
-    level = check_confidence(confidence)
     first, second = _cubes(a, b)
+    refuse_not_positive(first, "a")
+    refuse_not_positive(second, "b")
+    return PairedAggregates(
+        *_aggregates(np.log(first), np.log(second), _Percent(), confidence, seed, resamples)
+    )
+
+
+def paired_differences(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+    resamples: int = 999,
+    factor: float = 1.0,
+    unit: str = "",
+) -> PairedDifferences:
+    """The same by differences; ``factor`` and ``unit`` are those of :func:`compare_differences`, runs in their plain mean."""
+    first, second = _cubes(a, b)
+    scale = float(max(np.abs(first).max(), np.abs(second).max())) or 1.0
+    shown = _Times(scale * factor)
+    return PairedDifferences(
+        *_aggregates(first / scale, second / scale, shown, confidence, seed, resamples), unit
+    )
+
+
+def _aggregates(
+    first: Floats, second: Floats, shown: _Shown, confidence: float, seed: int, resamples: int
+) -> tuple[Interval, Interval, Interval, Interval]:
+    """Mean, median, interquartile mean and chance of the steps first - second."""
+    level = check_confidence(confidence)
     rng = np.random.default_rng(seed)
     found = []
     for count in batches(check_resamples(resamples), first[0].size):
         drawn = rng.integers(0, first.shape[1], (count, first.shape[1]))[:, :, None]
-        logs = _drawn_runs(first, count, rng) - _drawn_runs(second, count, rng)
-        found.append(_paired_summaries(np.take_along_axis(logs, drawn, axis=1)))
-    value = _paired_summaries((first.mean(axis=0) - second.mean(axis=0))[None])[0]
+        steps = _drawn_runs(first, count, rng) - _drawn_runs(second, count, rng)
+        found.append(_paired_summaries(np.take_along_axis(steps, drawn, axis=1), shown))
+    value = _paired_summaries((first.mean(axis=0) - second.mean(axis=0))[None], shown)[0]
     fewest = min(n for n in (len(first), len(second), first.shape[1]) if n > 1)
     wider = _percentiles(value, np.concatenate(found), _expanded(level, fewest))
     mean = crossed_interval(first.mean(axis=2), second.mean(axis=2), confidence=level)
     if fewest < FEW:
-        wider[1:3] = [_at_least_around(one, mean) for one in wider[1:3]]
+        wider[1:3] = [_at_least_around(one, mean, shown) for one in wider[1:3]]
     median, middle = (replace(one, confidence=level) for one in wider[1:3])
-    return PairedAggregates(
-        _around(mean.value, mean), median, middle, _at_least_wilson(wider[3], fewest, level)
-    )
+    return _around(mean.value, mean, shown), median, middle, _at_least_wilson(wider[3], fewest, level)
 
 
-def _around(centre: float, mean: Interval) -> Interval:
-    """The interval of a mean of logarithms, moved to another centre, in percent."""
+def _around(centre: float, mean: Interval, shown: _Shown) -> Interval:
+    """The interval of a mean of steps, moved to another centre, as it is stated."""
     ends = (centre + mean.low - mean.value, centre + mean.high - mean.value)
-    low, high = (100.0 * math.expm1(min(end, 700.0)) for end in ends)
-    return Interval(100.0 * math.expm1(min(centre, 700.0)), low, high, mean.confidence)
+    low, high = (shown.one(end) for end in ends)
+    return Interval(shown.one(centre), low, high, mean.confidence)
 
 
-def _at_least_around(found: Interval, mean: Interval) -> Interval:
-    other = _around(math.log1p(found.value / 100.0), mean)
+def _at_least_around(found: Interval, mean: Interval, shown: _Shown) -> Interval:
+    other = _around(shown.back(found.value), mean, shown)
     return replace(other, low=min(found.low, other.low), high=max(found.high, other.high), value=found.value)
 
 
@@ -107,35 +212,33 @@ def _at_least_wilson(found: Interval, n: int, level: float) -> Interval:
 
 
 def _cubes(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """The logarithms of two arrays of positive costs on the same samples and points."""
+    """Two arrays of costs on the same samples and points."""
     first, second = numbers(a, "a", ndim=3), numbers(b, "b", ndim=3)
     if first.shape[1:] != second.shape[1:] or first.shape[1] < 2 or not first.size or not second.size:
         expected = f"as many samples, at least 2, and points as in a {first.shape[1:]}"
         raise InputError(f"expected {expected}, got {second.shape[1:]}", field="b")
-    refuse_not_positive(first, "a")
-    refuse_not_positive(second, "b")
-    return np.log(first), np.log(second)
+    return first, second
 
 
-def _drawn_runs(logs: Floats, count: int, rng: np.random.Generator) -> Floats:
+def _drawn_runs(costs: Floats, count: int, rng: np.random.Generator) -> Floats:
     """The mean over resampled runs, (count, num_samples, num_points); a single run is taken as it is."""
-    if len(logs) == 1:
-        return logs
-    shares = rng.multinomial(len(logs), np.full(len(logs), 1 / len(logs)), count) / len(logs)
-    return np.asarray(np.tensordot(shares, logs, axes=1))
+    if len(costs) == 1:
+        return costs
+    shares = rng.multinomial(len(costs), np.full(len(costs), 1 / len(costs)), count) / len(costs)
+    return np.asarray(np.tensordot(shares, costs, axes=1))
 
 
 def _expanded(level: float, n: int) -> float:
     return 1.0 - normal_two_sided(math.sqrt(n / (n - 1)) * t_quantile(1.0 - level, n - 1))
 
 
-def _paired_summaries(logs: Floats) -> Floats:
-    """Mean, median, interquartile mean in percent, and share below in percent, of every matrix: (count, 4)."""
-    flat = logs.reshape(len(logs), -1)
+def _paired_summaries(steps: Floats, shown: _Shown) -> Floats:
+    """Mean, median, interquartile mean as stated, and share below in percent, of every matrix: (count, 4)."""
+    flat = steps.reshape(len(steps), -1)
     flat = np.where(np.abs(flat) <= _TIE, 0.0, flat)
     below = (flat < 0.0).mean(axis=1) + 0.5 * (flat == 0.0).mean(axis=1)
     centres = np.stack([flat.mean(axis=1), np.median(flat, axis=1), _middle_mean(flat)], axis=1)
-    return np.concatenate([100.0 * np.expm1(np.minimum(centres, 700.0)), 100.0 * below[:, None]], axis=1)
+    return np.concatenate([shown.every(centres), 100.0 * below[:, None]], axis=1)
 
 
 def _middle_mean(values: Floats) -> Floats:

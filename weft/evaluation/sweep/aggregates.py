@@ -11,11 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.evaluation.statistics import Interval, PairedAggregates, paired_aggregates, performance_profile
+from weft.evaluation.statistics import Interval, PairedAggregates, PairedDifferences, performance_profile
+from weft.evaluation.sweep import scales
+from weft.evaluation.sweep.metrics import Metric
 from weft.model.graph import Floats
 
 WITHIN = (0.0, 1.0, 5.0, 10.0, 25.0)
 """Percentages above the best at which a performance profile is given."""
+NO_PROFILE = (
+    "Left out: how often each is close to the best (a performance profile); percentages of 0 say nothing."
+)
+"""Where costs may be 0."""
 Costs = Mapping[str, Floats]
 """Scheduler -> (num_runs, num_samples, num_points) costs on the same samples and points; a rule is one run."""
 
@@ -28,21 +34,24 @@ class Overall:
     baseline: str
     num_samples: int
     num_points: int
-    against: PairedAggregates | None
-    """Against the baseline, in percent; None of the baseline itself."""
+    against: PairedAggregates | PairedDifferences | None
+    """Against the baseline; None of the baseline itself."""
     within: Mapping[str, float]
-    """Percentage above the best of all -> percentage of samples and points that are within it."""
+    """Percentage above the best of all -> percentage of samples and points that are within it; empty where costs may be 0."""
 
 
-def overall_of(costs: Costs, baseline: str) -> tuple[Overall, ...]:
+def overall_of(costs: Costs, baseline: str, metric: Metric) -> tuple[Overall, ...]:
     """Every scheduler, in the order given; none with fewer than two samples or schedulers."""
     if len(costs) < 2 or baseline not in costs or costs[baseline].shape[1] < 2:
         return ()
-    shares, base = profile_shares(costs), costs[baseline]
+    shares, base = {} if metric.may_be_zero else profile_shares(costs), costs[baseline]
     _, num_samples, num_points = base.shape
-    found = {name: None if name == baseline else paired_aggregates(own, base) for name, own in costs.items()}
+    found = {
+        name: None if name == baseline else scales.aggregates(metric, own, base)
+        for name, own in costs.items()
+    }
     return tuple(
-        Overall(name, baseline, num_samples, num_points, found[name], shares[name]) for name in costs
+        Overall(name, baseline, num_samples, num_points, found[name], shares.get(name, {})) for name in costs
     )
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from weft.errors import InputError
 from weft.evaluation.sweep.breaches import breaches_of
 from weft.evaluation.sweep.config_form import in_order, read_config
@@ -53,9 +51,9 @@ def read_evaluation(folder: str | Path, baseline: str | None = None) -> Evaluati
 def evaluation_of(
     source: str, config: Config, rows: Sequence[Row], baseline: str | None = None
 ) -> Evaluation:
-    """What rows say of the configuration they answer; costs have to allow for ratios."""
+    """What rows say of the configuration they answer; costs have to be comparable."""
     found = _of_rows(source, config, rows, baseline, is_sorted=True)
-    refuse_costs(found)
+    found.check_costs(found.schedulers)
     return found
 
 
@@ -98,21 +96,6 @@ def choose_baseline(wanted: str | None, usual: str, schedulers: Sequence[str]) -
         hint = did_you_mean(wanted, schedulers)
         raise InputError(f"expected one of {', '.join(schedulers)}, got {wanted!r}{hint}", field="baseline")
     return wanted
-
-
-def refuse_costs(found: Evaluation) -> None:
-    """Ratios need costs above zero."""
-    for cell in found.cells:
-        for name in found.schedulers:
-            costs = found.costs(cell.label, name)
-            wrong = np.flatnonzero(~(np.isfinite(costs) & (costs > 0.0)))
-            if len(wrong):
-                sample = found.samples[cell.label][int(wrong[0])]
-                raise InputError(
-                    f"expected a number > 0, got {costs[wrong[0]]:g} ({name} on {sample})",
-                    file=found.source,
-                    field=found.metric,
-                )
 
 
 def _with_notes(found: Evaluation, store: Store) -> Evaluation:

@@ -8,14 +8,13 @@ paired by seed. Nothing is claimed about schedulers that did not take part or br
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from weft.catalog import chooser
-from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
+from weft.evaluation.statistics import Comparison, holm_family
+from weft.evaluation.sweep import scales
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.kinds import QUEUES
 from weft.model.graph import Floats
@@ -47,7 +46,7 @@ class Claim:
     reference: str
     points: tuple[Point, ...]
     overall: Comparison
-    """Over all cells: the geometric mean of the cells per seed."""
+    """Over all cells: the geometric mean of the cells per seed; plain where costs may be 0."""
     setting: str = "the cells"
     """What differs between the points."""
     num_runs: int = 1
@@ -66,8 +65,8 @@ class Claim:
         overall = f"{self.overall.summary(name, self.reference)}{self.overall.doubt}"
         if len(self.points) == 1:
             return f"{overall}{self.note}"
-        percents = [point.comparison.percent for point in self.points]
-        span = f"{_signed(min(percents))} to {_signed(max(percents))} % over {self.setting}"
+        values = [point.comparison.value for point in self.points]
+        span = f"{min(values):+.1f} to {_signed(max(values), self.overall)} over {self.setting}"
         return f"{overall}; {span}, {self._at_points}{self.note}"
 
     @property
@@ -128,9 +127,11 @@ def _blind(name: str, one: Learned, learned: dict[str, Learned]) -> list[str]:
 
 def _specialist(table: Table, name: str, one: Learned, other: str) -> Claim:
     made = table.claim("specialist", name, other)
-    best = min(made.points, key=lambda point: point.comparison.percent)
+    best = min(made.points, key=lambda point: point.comparison.value)
     where = f" at {best.cell}" if best.cell else ""
-    note = f"; trained at {one.trained_at}, at its best{where}: {_signed(best.comparison.percent)} %"
+    note = (
+        f"; trained at {one.trained_at}, at its best{where}: {_signed(best.comparison.value, made.overall)}"
+    )
     return replace(made, note=note)
 
 
@@ -161,24 +162,28 @@ class Table:
         """One scheduler against a reference, cell by cell; verdicts are corrected for their number."""
         rivals = [self.reference(cell, against) for cell in self.cells]
         pairs = zip(self.cells, rivals, strict=True)
-        found = [compare_crossed(self.values(cell, name), self.values(cell, rival)) for cell, rival in pairs]
+        found = [
+            scales.compare(self._found.deciding, *(self.values(cell, one) for one in (name, rival)))
+            for cell, rival in pairs
+        ]
         zipped = zip(self.cells, rivals, holm_family(found), strict=True)
         return tuple(Point(cell, rival, comparison) for cell, rival, comparison in zipped)
 
     def claim(self, about: str, name: str, against: Group | str) -> Claim:
         """One scheduler against a reference over all cells."""
         rivals = [self.reference(cell, against) for cell in self.cells]
-        overall = compare_crossed(self._mean_over_cells([name] * len(rivals)), self._mean_over_cells(rivals))
+        both = (self._mean_over_cells(names) for names in ([name] * len(rivals), rivals))
+        overall = scales.compare(self._found.deciding, *both)
         runs = self._found.runs_of
         title = in_words(against, len(runs(against))) if isinstance(against, str) else against.title
         setting = self._found.setting or "the cells"
         return Claim(about, name, title, self.points(name, against), overall, setting, len(runs(name)))
 
     def _mean_over_cells(self, names: Sequence[str]) -> Floats:
-        """(num_runs, num_seeds) geometric mean over the cells, each with its own scheduler."""
+        """(num_runs, num_seeds) mean over the cells, each with its own scheduler."""
         pairs = zip(self.cells, names, strict=True)
-        logs = np.log([self.values(cell, name) for cell, name in pairs])  # (num_cells, num_runs, num_seeds)
-        return np.asarray(np.exp(logs.mean(axis=0)), dtype=np.float64)
+        values = [self.values(cell, name) for cell, name in pairs]  # num_cells of (num_runs, num_seeds)
+        return scales.centre(self._found.deciding, values, axis=0)
 
 
 def shown_name(name: str) -> str:
@@ -193,8 +198,10 @@ def in_words(name: str, num_runs: int) -> str:
 
 
 def _figures(found: Comparison) -> dict[str, object]:
-    return {name: getattr(found, name) for name in ("percent", "low_percent", "high_percent", "verdict")}
+    shown = ("percent", "low_percent", "high_percent", "verdict")
+    difference = None if found.difference is None else asdict(found.difference)
+    return {name: getattr(found, name) for name in shown} | {"difference": difference}
 
 
-def _signed(percent: float) -> str:
-    return f"{percent:+.1f}"
+def _signed(value: float, like: Comparison) -> str:
+    return f"{value:+.1f} {like.unit}".rstrip()

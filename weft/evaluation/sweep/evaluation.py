@@ -7,18 +7,21 @@ so a sample of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.evaluation.statistics import Comparison, compare_crossed, crossed_interval, holm_family
+from weft.errors import InputError
+from weft.evaluation.statistics import Comparison, crossed_interval, holm_family
+from weft.evaluation.sweep import scales
 from weft.evaluation.sweep.aggregates import Overall, overall_of
 from weft.evaluation.sweep.breaches import Breach
 from weft.evaluation.sweep.config_form import Asked, Cell
 from weft.evaluation.sweep.envelope import Envelope, envelopes
+from weft.evaluation.sweep.metrics import Metric
 from weft.evaluation.sweep.metrics import metric as metric_of
 from weft.evaluation.sweep.pairing import Pairs, Sample
 from weft.evaluation.sweep.store import Key, Row
@@ -126,6 +129,11 @@ class Evaluation:
         return self.pairs.metrics
 
     @property
+    def deciding(self) -> Metric:
+        """The metric that decides, with what is known of it."""
+        return metric_of(self.metric)
+
+    @property
     def num_expected(self) -> int:
         """Rows of the whole sweep, whether or not they are there."""
         return len(self.rows) if self.asked is None else self.asked.num_rows
@@ -210,6 +218,16 @@ class Evaluation:
         """The deciding metric, one value per sample."""
         return self.values(self.metric, cell, scheduler)
 
+    def check_costs(self, schedulers: Sequence[str]) -> None:
+        """Refuse costs that cannot be compared."""
+        for cell, name in ((cell.label, name) for cell in self.cells for name in schedulers):
+            costs = self.costs(cell, name)
+            wrong = np.flatnonzero(scales.is_refused(self.deciding, costs))
+            if len(wrong):
+                where = f"{name} on {self.samples[cell][int(wrong[0])]}"
+                message = f"expected {scales.expected(self.deciding)}, got {costs[wrong[0]]:g} ({where})"
+                raise InputError(message, file=self.source or None, field=self.metric)
+
     def pooled(self, scheduler: str) -> Floats:
         """Costs of one scheduler on all samples of all cells; cells share samples, so they are not independent."""
         return np.concatenate([self.costs(cell.label, scheduler) for cell in self.cells])
@@ -224,8 +242,11 @@ class Evaluation:
         return np.stack(columns, axis=2)
 
     def over_cells(self, scheduler: str) -> Floats:
-        """The geometric mean over the cells, of every sample that all of them have: (num_runs, num_units)."""
-        return np.asarray(np.exp(np.log(self.shared(scheduler)).mean(axis=2)), dtype=np.float64)
+        """The mean over the cells, of every sample that all of them have: (num_runs, num_units).
+
+        It is geometric, or plain where costs may be 0.
+        """
+        return scales.centre(self.deciding, self.shared(scheduler), axis=2)
 
     def sum_up(self, metric: str, cell: str, scheduler: str) -> Summary:
         """Mean, standard error and interval of one metric, over samples and training runs."""
@@ -276,8 +297,12 @@ class Evaluation:
         others = [name for name in self.sound if name != self.baseline] if self.baseline in self.sound else []
         cells = [cell.label for cell in self.cells if len(self.samples[cell.label]) >= 2]
         places = [(cell, name) for cell in cells for name in others]
+        if places:
+            self.check_costs(self.sound)
         found = [
-            compare_crossed(*(self.by_run(self.metric, cell, one) for one in (name, self.baseline)))
+            scales.compare(
+                self.deciding, *(self.by_run(self.metric, cell, one) for one in (name, self.baseline))
+            )
             for cell, name in places
         ]
         return dict(zip(places, holm_family(found), strict=True))
@@ -297,7 +322,9 @@ class Evaluation:
         return tuple(
             one
             for cell in self.cells
-            for one in envelopes(cell.label, [(name, self.costs(cell.label, name)) for name in self.sound])
+            for one in envelopes(
+                cell.label, [(name, self.costs(cell.label, name)) for name in self.sound], self.deciding
+            )
         )
 
     @cached_property
@@ -310,7 +337,7 @@ class Evaluation:
     @cached_property
     def aggregates(self) -> tuple[Overall, ...]:
         """Typical differences over all samples and points, of the schedulers that broke no rule."""
-        return overall_of({name: self.shared(name) for name in self.sound}, self.baseline)
+        return overall_of({name: self.shared(name) for name in self.sound}, self.baseline, self.deciding)
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
@@ -325,7 +352,7 @@ class Evaluation:
         return "\n".join([*lines, *map(str, self.envelopes), *map(str, self.groups)])
 
     def _winner(self) -> dict[str, object] | None:
-        """Who is best by ratios over all points, and what that costs; None where every scheduler broke a rule."""
+        """Who is best over all points, and what that costs; None where every scheduler broke a rule."""
         from weft.evaluation.sweep.standing import prices, standing
 
         if not self.sound:

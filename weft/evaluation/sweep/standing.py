@@ -2,6 +2,7 @@
 
 The ranking is by ratios: geometric means, in which every sample counts the same. Tables show plain
 means of one point, in which long samples count more; sentences say which of the two they speak of.
+Where costs may be 0, plain means rank too.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from weft.evaluation.statistics import Comparison, compare_crossed, holm_family
+from weft.evaluation.statistics import Comparison, holm_family
+from weft.evaluation.sweep import scales
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.metrics import METRICS, Metric
 from weft.evaluation.sweep.metrics import metric as metric_of
@@ -44,7 +44,7 @@ class Price:
     rival_value: float
     """Means there."""
     percent: float | None
-    """How far above the rival: geometric mean of the ratio, of counts the ratio of means; None above no count."""
+    """How far above the rival: geometric mean of the ratio; where values may be 0 that of the means, None above 0."""
     verdict: str
     """Of the paired tests, corrected for all points and rivals; "worse" is certain, else it is by means."""
 
@@ -55,17 +55,19 @@ class Price:
 
 
 def standing(found: Evaluation) -> Standing:
-    """The lowest geometric mean cost over all samples of all cells, which then all count the same.
+    """The lowest geometric mean cost over all samples of all cells, which then all count the same; or plain mean.
 
-    Cells share samples, so statistics are over samples, each with its geometric mean over the cells.
-    Who broke a rule takes no part.
+    Cells share samples, so statistics are over samples, each with its mean over the cells. Who broke a
+    rule takes no part.
     """
-    means = {name: float(np.log(found.pooled(name)).mean()) for name in found.ranked}
+    if len(found.ranked) > 1 and len(found.units) > 1:
+        found.check_costs(found.ranked)
+    means = {name: scales.level(found.deciding, found.pooled(name)) for name in found.ranked}
     order = sorted(found.ranked, key=lambda name: (means[name], found.schedulers.index(name)))
     winner, others = order[0], order[1:]
     if len(found.units) < 2 or not others:
         return Standing(winner, ())
-    made = [compare_crossed(found.over_cells(winner), found.over_cells(name)) for name in others]
+    made = [scales.compare(found.deciding, *map(found.over_cells, (winner, name))) for name in others]
     return Standing(winner, tuple(zip(others, holm_family(made), strict=True)))
 
 
@@ -100,21 +102,27 @@ def _behind(found: Evaluation, name: str, metric: Metric) -> Iterator[Price]:
     places = [(cell.label, rival) for cell in found.cells for rival in rivals]
     made: Sequence[Comparison | None] = [None] * len(places)
     if places and min(len(found.samples[cell]) for cell, _ in places) >= 2:
-        made = holm_family([_compared(found, metric, cell, (name, rival)) for cell, rival in places])
+        made = holm_family(
+            [
+                scales.compare(metric, *(found.by_run(metric.name, cell, who) for who in (name, rival)))
+                for cell, rival in places
+            ]
+        )
     for (cell, rival), one in zip(places, made, strict=True):
         own, other = (float(found.values(metric.name, cell, who).mean()) for who in (name, rival))
         verdict = "too few samples" if one is None else one.verdict
         if verdict == "worse" or own > other:
-            by_means = 100.0 * (own / other - 1.0) if other else None
-            percent = by_means if one is None or metric.is_count else one.percent
+            percent = _percent_above(own, other)
+            if one is not None and not metric.may_be_zero:
+                percent = one.percent
             yield Price(metric.name, 1, cell, rival, own, other, percent, verdict)
 
 
-def _compared(found: Evaluation, metric: Metric, cell: str, names: tuple[str, str]) -> Comparison:
-    """Two schedulers by one figure; counts plus one, for there may be none."""
-    added = 1.0 if metric.is_count else 0.0
-    own, other = (found.by_run(metric.name, cell, name) + added for name in names)
-    return compare_crossed(own, other)
+def _percent_above(own: float, other: float) -> float | None:
+    """How far one mean is above another; of one below 0, as a percentage of its size."""
+    if other > 0.0:
+        return 100.0 * (own / other - 1.0)
+    return 100.0 * (own - other) / -other if other else None
 
 
 # -- in words -------------------------------------------------------------------------------------
@@ -124,27 +132,31 @@ def who_wins(found: Evaluation, place: Standing) -> str:
     """The winner and by how much, as far as the statistics carry it."""
     name = found.shown(place.winner)
     words = metric_of(found.metric).words
-    what = f"the lowest {words} by ratios"
+    what = f"the lowest mean {words}" if found.deciding.may_be_zero else f"the lowest {words} by ratios"
     if len(found.ranked) == 1 and found.breaches:
         return f"{name} alone broke no rule."
     if not place.others:
         return f"{name} has the lowest {words}; one sample says nothing about others."
     other, comparison = place.others[0]
     rival, over = found.shown(other), _over(found)
-    low, high = comparison.low_percent, comparison.high_percent
+    low, high = comparison.low, comparison.high
     if low == high == 0.0:
-        equal = [found.shown(one) for one, by in place.others if by.low_percent == by.high_percent == 0.0]
+        equal = [found.shown(one) for one, by in place.others if by.low == by.high == 0.0]
         names = " and ".join([", ".join([name, *equal[:-1]]), equal[-1]])
         return f"{names} have the lowest {words}: they are equal {over}."
     if comparison.verdict == "too few samples":
         few = comparison.too_few(noun_of(found))
-        return (
-            f"{name} has {what} to {rival}, the next best ({low:+.1f} to {high:+.1f} %), {over}, but {few}."
-        )
+        to = f", before {rival}" if found.deciding.may_be_zero else f" to {rival}"
+        return f"{name} has {what}{to}, the next best ({comparison.ends}), {over}, but {few}."
     if comparison.verdict != "better":
         return (
-            f"{name} has {what}, but {rival} cannot be told apart from it ({low:+.1f} to {high:+.1f} %) "
+            f"{name} has {what}, but {rival} cannot be told apart from it ({comparison.ends}) "
             f"{over}{comparison.doubt}."
+        )
+    if found.deciding.may_be_zero:
+        return (
+            f"{name} wins. Its mean {words} is {comparison.distance} that of {rival}, the next best, "
+            f"and at least {comparison.amount(-high)} with 95 % confidence, {over}."
         )
     return (
         f"{name} wins. By ratios its {words} is {-comparison.percent:.1f} % below that of "
@@ -179,7 +191,7 @@ def what_it_costs(found: Evaluation, winner: str) -> str:
 def _price_in_words(found: Evaluation, price: Price) -> str:
     metric, rival = metric_of(price.metric), found.shown(price.rival)
     what = f"the {metric.words}"
-    if metric.is_count or price.percent is None:
+    if metric.may_be_zero or price.percent is None:
         far = f"{price.value:.4g} against {price.rival_value:.4g} of {rival}"
     else:
         far = f"{_digits(price.percent)} % above {rival}"

@@ -5,6 +5,7 @@ A folder of runs ``seed-1``, ``seed-2``, ... is a scheduler name that stands for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from weft.evaluation.curves import Spread
-from weft.evaluation.statistics import crossed_interval
+from weft.evaluation.statistics import Difference, crossed_interval
 from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.metrics import Metric
 from weft.model.graph import Floats
 
 AVERAGE = "average"
@@ -32,12 +34,26 @@ class GroupResult:
     rule: str
     """The best rule; empty where it differs between cells."""
     percent: Spread
-    """Above the best rule on the same workloads, over training seeds and workloads; negative is below."""
+    """Above the best rule on the same workloads, over training seeds and workloads; negative is below.
+
+    Where there is a ``difference``, that over the mean of the rule; not a number where that is 0.
+    """
+    difference: Difference | None = None
+    """The same where costs may be 0: of plain means."""
 
     def __str__(self) -> str:
         where = f"{self.cell}: " if self.cell else ""
         against = self.rule or "the best rule of each cell"
-        return f"{where}{self.group} ({self.num_runs} training seeds): {self.percent} against {against}"
+        return f"{where}{self.group} ({self.num_runs} training seeds): {self._distance} against {against}"
+
+    @property
+    def _distance(self) -> str:
+        one = self.difference
+        if one is None:
+            return str(self.percent)
+        ends = "" if math.isnan(one.low) else f" ({one.low:+.1f} to {one.high:+.1f})"
+        share = f", {self.percent.mean:+.1f} %" if math.isfinite(self.percent.mean) else ""
+        return f"{one.mean:+.1f} {one.unit}".rstrip() + ends + share
 
 
 def expand(names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
@@ -73,15 +89,24 @@ def group_results(found: Evaluation, groups: Mapping[str, Sequence[str]]) -> tup
     results: list[GroupResult] = []
     for group, runs in groups.items():
         costs = {cell: np.stack([found.costs(cell, run) for run in runs]) for cell in cells}
-        against = {cell: _against(costs[cell], found.costs(cell, best[cell])) for cell in cells}
+        rivals = {cell: found.costs(cell, best[cell]) for cell in cells}
+        against = _differences if found.deciding.may_be_zero else _against
+        steps = {cell: against(costs[cell], rivals[cell]) for cell in cells}
+        means = {cell: float(costs[cell].mean()) for cell in cells}
         for cell in cells:
-            spread = _spread(against[cell])
-            results.append(GroupResult(group, cell, len(runs), float(costs[cell].mean()), best[cell], spread))
+            stated = _stated(found.deciding, steps[cell], float(rivals[cell].mean()))
+            results.append(GroupResult(group, cell, len(runs), means[cell], best[cell], *stated))
         if len(cells) > 1:
-            spread = _spread(np.mean([against[cell] for cell in cells], axis=0))
-            average = float(np.mean([costs[cell].mean() for cell in cells]))
-            results.append(GroupResult(group, AVERAGE, len(runs), average, "", spread))
+            base = float(np.mean([rivals[cell].mean() for cell in cells]))
+            stated = _stated(found.deciding, np.mean([steps[cell] for cell in cells], axis=0), base)
+            average = float(np.mean([means[cell] for cell in cells]))
+            results.append(GroupResult(group, AVERAGE, len(runs), average, "", *stated))
     return tuple(results)
+
+
+def _differences(costs: Floats, rule: Floats) -> Floats:
+    """How far every run is above the rule on every workload: (num_runs, num_workloads)."""
+    return costs - rule
 
 
 def _against(costs: Floats, rule: Floats) -> Floats:
@@ -94,9 +119,21 @@ def _against(costs: Floats, rule: Floats) -> Floats:
     return np.asarray(100.0 * (ratio - 1.0 + (costs - ratio * rule) / rule.mean()))
 
 
-def _spread(percents: Floats) -> Spread:
+def _stated(metric: Metric, steps: Floats, base: float) -> tuple[Spread, Difference | None]:
+    """Percentages as they are, or differences and their percentages of the mean of the rule."""
+    if not metric.may_be_zero:
+        return _spread(steps), None
+    found = _spread(steps, least=-math.inf)
+    mean, low, high = (math.nan if end is None else end for end in (found.mean, found.low, found.high))
+    factor, unit = metric.step
+    stated = Difference(factor * mean, factor * low, factor * high, unit)
+    percent = _spread(100.0 * steps / base) if base > 0.0 else Spread(math.nan, None, None)
+    return percent, stated
+
+
+def _spread(values: Floats, least: float = -100.0) -> Spread:
     """Over training seeds and workloads where there are several of both."""
-    if min(percents.shape) < 2:
-        return Spread.of(percents.mean(axis=1))
-    found = crossed_interval(percents, np.zeros((1, percents.shape[1])))
-    return Spread.within(found)
+    if min(values.shape) < 2:
+        return Spread.of(values.mean(axis=1), least)
+    found = crossed_interval(values, np.zeros((1, values.shape[1])))
+    return Spread.within(found, least)
