@@ -230,6 +230,11 @@ POLICIES: dict[str, Entry | Views] = {
         "PPO policy for periodic pipelines with deadlines, trained on adas-tx2",
         tasks="weft/policies/zoo/adas-ppo.json",
     ),
+    "adas-dqn": Views(
+        "DQN policy for the same pipelines, as the study proposes; misses more than adas-ppo",
+        tasks="weft/policies/zoo/adas-dqn.json",
+    ),
+    "dqn": Views("the same, by its short name", tasks="weft/policies/zoo/adas-dqn.json"),
     "jobshop-oneshot": Entry("weft/policies/zoo/jobshop-oneshot.json", "one-shot planner of job shops"),
     "graphs-oneshot": Entry("weft/policies/zoo/graphs-oneshot.json", "one-shot planner for operator graphs"),
     "pools-oneshot": Entry("weft/policies/zoo/pools-oneshot.json", "one-shot planner for shared pools"),
