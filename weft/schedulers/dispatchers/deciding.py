@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from weft.errors import UnsupportedError
 from weft.model.graph import Ints
 from weft.model.problem import Problem
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
@@ -32,6 +33,12 @@ class DecidingDispatcher(RuleDispatcher):
 
     device: int = VIRTUAL
     look: int = 0
+
+    def shortlisted(self, name: str) -> RuleDispatcher:
+        """Its decider goes by no key and no window, so that a shortlist would change nothing."""
+        raise UnsupportedError(
+            f"{name}: {self.name} decides by itself what it looks at, so a shortlist would change nothing"
+        )
 
     @property
     def copies(self) -> bool:
