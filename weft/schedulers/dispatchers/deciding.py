@@ -51,7 +51,9 @@ class DecidingDispatcher(RuleDispatcher):
         return self.copies
 
     def supports(self, problem: Problem) -> str | None:
-        return refuse_tasks(problem) or (refuse_bookings(problem) if self.binds_ahead else None)
+        if not self.binds_ahead:
+            return refuse_tasks(problem)
+        return refuse_tasks(problem) or refuse_bookings(problem, has_copies=self.copies)
 
     def decider(self, problem: Problem, rule: TaskRule) -> GrowingDecider:
         """Who decides for one problem; tasks are copied only where its objective allows it."""
