@@ -51,6 +51,10 @@ class Rule:
         return Rule(what, lambda x: isinstance(x, list | tuple) and bool(x) and all(map(self.fits, x)))
 
 
+MOST_UPDATES, MOST_AT_ONCE, MOST_SAMPLES = 10**6, 2**16, 10**12
+"""No training takes more updates, steps more of something together or takes more decisions: a slip of the keys is told at once."""
+
+
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether this is a number that a float can hold; true and false are none."""
     return isinstance(value, int | float) and type(value) is not bool and abs(value) <= sys.float_info.max
@@ -58,8 +62,12 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 def whole(least: int, most: float = math.inf) -> Rule:
     """A whole number between these."""
-    limits = f">= {least}" if most == math.inf else f"from {least} to {most:g}"
+    limits = f">= {least}" if most == math.inf else f"from {least} to {_shown(most)}"
     return Rule(f"a whole number {limits}", lambda x: type(x) is int and least <= x <= most)
+
+
+def _shown(most: float) -> str:
+    return f"{most:g}" if most < 1e6 else f"{most:,.0f}"
 
 
 def number(least: float = -math.inf, most: float = math.inf) -> Rule:

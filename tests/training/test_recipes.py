@@ -270,3 +270,11 @@ def test_extended_recipe_keeps_settings_of_the_same_generator(tmp_path: Path) ->
     found = read_recipe(path).to_dict()
     usual = read_recipe("conditional-join").to_dict()
     assert (found["settings"], found["vary"]) == (usual["settings"], usual["vary"])
+
+
+@pytest.mark.parametrize("name", ["3", "true", '""'])
+def test_name_that_is_no_text_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f'schema = "weft/training/1"\nextends = "tasks-quick"\nname = {name}\n')
+    with pytest.raises(InputError, match=r"own\.toml: name: expected a name, got"):
+        read_recipe(path)

@@ -22,7 +22,7 @@ from weft.scenarios.splits import check_training_seed
 from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.observation import Sight
-from weft.tables import FLAG, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
+from weft.tables import FLAG, NAME, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
 from weft.training.algorithms import ALGORITHMS, Algorithm, TrainingRecipe, algorithm, resolved
 from weft.training.distributed.config import Distributed, spread_settings
 from weft.training.ppo.config import PPOConfig
@@ -309,6 +309,7 @@ def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:
             raise InputError(f"unknown key; expected {', '.join(known)}", field=key)
     if document.get("schema") != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {document.get('schema')!r}", field="schema")
+    NAME.refuse(document.get("name", "recipe"), "name")
     for key in row.tables:
         if not isinstance(document.get(key, {}), dict):
             raise InputError(f"expected a table, got {document[key]!r:.60}", field=key)

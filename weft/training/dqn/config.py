@@ -6,7 +6,18 @@ import math
 from dataclasses import dataclass
 
 from weft.errors import InputError
-from weft.tables import FLAG, POSITIVE, Rule, check, checked, number, one_of, whole
+from weft.tables import (
+    FLAG,
+    MOST_AT_ONCE,
+    MOST_SAMPLES,
+    POSITIVE,
+    Rule,
+    check,
+    checked,
+    number,
+    one_of,
+    whole,
+)
 
 LINEAR, LADDER = EXPLORATIONS = ("linear", "ladder")
 """How the probability of an explored choice is set: it falls with time, or every environment has its own."""
@@ -21,21 +32,21 @@ _SHARE = number(0, 1)
 class DQNConfig:
     """Parameters of DQN."""
 
-    samples: int = checked(1_000_000, whole(1))
+    samples: int = checked(1_000_000, whole(1, MOST_SAMPLES))
     """Decisions to collect, rounded up to whole updates."""
-    num_envs: int = checked(32, whole(1))
+    num_envs: int = checked(32, whole(1, MOST_AT_ONCE))
     """Environments that are stepped together."""
-    num_steps: int = checked(64, whole(1))
+    num_steps: int = checked(64, whole(1, MOST_AT_ONCE))
     """Steps of every environment per update, which is a row of the metrics."""
-    warmup: int = checked(10_000, whole(0))
+    warmup: int = checked(10_000, whole(0, MOST_SAMPLES))
     """Decisions that are collected before learning begins."""
-    replay: int = checked(131_072, whole(1))
+    replay: int = checked(131_072, whole(1, 10**9))
     """Decisions that are kept to learn from."""
-    replay_candidates: int = checked(32, whole(1))
+    replay_candidates: int = checked(32, whole(1, MOST_AT_ONCE))
     """Candidates per kept decision for which there is room; where states have more, fewer are kept."""
     is_half: bool = checked(True, FLAG)
     """Whether features are kept in 16 bits instead of 32."""
-    minibatch: int = checked(256, whole(1))
+    minibatch: int = checked(256, whole(1, MOST_AT_ONCE))
     """Decisions per gradient step."""
     replay_ratio: float = checked(4.0, number(0))
     """Decisions that are drawn to learn from per decision that is collected."""
@@ -53,9 +64,9 @@ class DQNConfig:
     """Discount by elapsed time: gamma ** (elapsed / time_unit); None discounts by decisions."""
     reward_scale: float = checked(1.0, POSITIVE)
     """What rewards are multiplied by before they are learned from: differences between choices must be large against a step of Adam."""
-    return_steps: int = checked(3, whole(1))
+    return_steps: int = checked(3, whole(1, MOST_AT_ONCE))
     """Decisions whose rewards are counted before the rest is estimated."""
-    target_every: int = checked(500, whole(1))
+    target_every: int = checked(500, whole(1, MOST_SAMPLES))
     """Gradient steps from one update of the target net to the next."""
     target_rate: float = checked(1.0, Rule("a number > 0 and <= 1", lambda x: POSITIVE.fits(x) and x <= 1))
     """How far the target net then moves towards the net; 1 copies it."""
