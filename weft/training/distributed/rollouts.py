@@ -14,6 +14,7 @@ from weft.policies.checkpoint import Card, Weights
 from weft.policies.tensors import Array, below
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineSetup
+from weft.training.cells import shares
 from weft.training.distributed.actor import seed_of_life
 from weft.training.distributed.config import APEX, Distributed
 from weft.training.distributed.crew import Crew
@@ -27,7 +28,7 @@ from weft.training.run.metrics import Metric
 
 @dataclass(frozen=True)
 class RolloutActs:
-    """What an actor needs to know; the same for all of them."""
+    """What an actor needs to know."""
 
     setup: TaskSetup | PipelineSetup
     config: PPOConfig
@@ -107,10 +108,9 @@ class SpreadPPO(CandidatePPO):
     ) -> None:
         if spread.mode != APEX:
             raise InputError(f"expected {APEX!r}: PPO has one learner", field="distributed.mode")
-        if config.num_envs % spread.actors:
-            fit = ", ".join(str(n) for n in range(1, config.num_envs + 1) if config.num_envs % n == 0)
+        if spread.actors > config.num_envs:
             raise InputError(
-                f"expected a divisor of num_envs = {config.num_envs}: {fit}; got {spread.actors}",
+                f"expected at most num_envs = {config.num_envs}, got {spread.actors}",
                 field="distributed.actors",
             )
         rule = follow_base if config.imitation_updates else None
@@ -118,15 +118,17 @@ class SpreadPPO(CandidatePPO):
         self.spread, self._lives = spread, 0
         self.crew = Crew(transport, spread.max_failures, lambda role: None, on_notice)
         self._actors = [f"actor-{k}" for k in range(spread.actors)]
-        each = replace(config, num_envs=config.num_envs // spread.actors)
-        self._acts = RolloutActs(env.setup, each, seed)
+        self._acts = [
+            RolloutActs(env.setup, replace(config, num_envs=own), seed)
+            for own in shares(config.num_envs, spread.actors)
+        ]
         self._figures: list[dict[str, float | None]] = []
 
     def _begin(self) -> None:
         """Start all actors, once."""
         if not self.crew.lives:
             for k, role in enumerate(self._actors):
-                self.crew.add(role, rollout_actor, self._acts, k, life=self._lives)
+                self.crew.add(role, rollout_actor, self._acts[k], k, life=self._lives)
 
     def _collect(self, rule: Rule[TaskEnv | PipelineEnv] | None) -> None:
         """Have every actor do its part; one that is lost does it again in another life."""
