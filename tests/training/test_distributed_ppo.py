@@ -10,6 +10,7 @@ import pytest
 import weft
 from weft.errors import InputError
 from weft.policies.checkpoint import load_policy
+from weft.training.recipes import read_recipe
 
 TINY = {
     "streams": 4,
@@ -64,9 +65,13 @@ def test_actors_take_environments_unevenly(tmp_path: Path):
     ("change", "message"),
     [
         ({"distributed.actors": 5}, "distributed.actors: expected at most num_envs = 4, got 5"),
-        ({"distributed.mode": "async"}, "distributed.mode: expected 'apex'"),
+        (
+            {"distributed.mode": "async"},
+            "distributed.mode: expected 'apex': PPO has one learner; got 'async'",
+        ),
+        ({"distributed.shards": 4}, "distributed.shards: expected 1: PPO has no use for another, got 4"),
     ],
 )
-def test_ppo_refuses(change: dict[str, object], message: str, tmp_path: Path):
+def test_ppo_refuses_when_the_recipe_is_read(change: dict[str, object], message: str):
     with pytest.raises(InputError, match=message):
-        weft.train("tasks-quick", tmp_path / "run", settings={**TINY, **change}, engine="local")
+        read_recipe("tasks-quick", {**TINY, **change, "distributed.engine": "local"})

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from weft.errors import InputError, WeftError
+from weft.errors import WeftError
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.tensors import Array, below
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineSetup
 from weft.training.cells import shares
 from weft.training.distributed.actor import seed_of_life
-from weft.training.distributed.config import APEX, Distributed
+from weft.training.distributed.config import Distributed
 from weft.training.distributed.crew import Crew
 from weft.training.distributed.transport import Part, Transport
 from weft.training.environment import Rule
@@ -106,13 +106,6 @@ class SpreadPPO(CandidatePPO):
         card: Card | None = None,
         on_notice: Callable[[str], None] = lambda line: None,
     ) -> None:
-        if spread.mode != APEX:
-            raise InputError(f"expected {APEX!r}: PPO has one learner", field="distributed.mode")
-        if spread.actors > config.num_envs:
-            raise InputError(
-                f"expected at most num_envs = {config.num_envs}, got {spread.actors}",
-                field="distributed.actors",
-            )
         rule = follow_base if config.imitation_updates else None
         super().__init__(env, config, seed=seed, device=device, rule=rule, start=start, card=card)
         self.spread, self._lives = spread, 0
