@@ -131,7 +131,7 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
     def check(self, seed: int) -> None:
         check_training_seed(seed)
         if isinstance(self.config, DQNConfig):
-            self.config.refuse_idle()
+            self.config.refuse_idle(self.distributed.actors)
         problems = self.by_cell("train", [1] * len(self.cells))
         if isinstance(self.sight, PipelineSight):
             _refuse_unseen(problems, self.sight)

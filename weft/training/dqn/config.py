@@ -113,10 +113,24 @@ class DQNConfig:
         """Whether so many actors tell how large the errors of their decisions are."""
         return self.first_priority == ERROR or (self.first_priority == AUTO and num_actors > 1)
 
-    def refuse_idle(self) -> None:
-        """Refuse a run that would end before it learns anything."""
-        if self.num_updates * self.batch <= self.warmup:
+    def refuse_idle(self, num_actors: int = 1) -> None:
+        """Refuse a run that would end before it learns anything; each of the actors has ``num_envs`` environments."""
+        found = self.num_updates * self.batch
+        if found <= self.warmup:
             raise InputError(
                 f"expected more than warmup = {self.warmup}, or nothing is learned, got {self.samples}",
                 field="samples",
+            )
+        least = num_actors * self.num_envs * (self.return_steps + 1)
+        if found < least:
+            raise InputError(
+                f"expected at least {least}, for {num_actors} x {self.num_envs} environments return_steps + 1 = "
+                f"{self.return_steps + 1} decisions each, or nothing is learned, got {self.samples}",
+                field="samples",
+            )
+        owed = (found - self.warmup) * self.replay_ratio
+        if 0.0 < owed < self.minibatch:
+            raise InputError(
+                f"expected at most {owed:.0f}, what is learned from after warmup, or nothing is, got {self.minibatch}",
+                field="minibatch",
             )
