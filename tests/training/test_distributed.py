@@ -323,6 +323,23 @@ def test_run_stops_after_too_many_failures():
         trained(spread(transport, max_failures=2))
 
 
+# What rows say
+
+
+def test_rows_in_which_only_learning_happened_carry_the_last_rate():
+    learner = spread()
+    learner.step()
+    before = learner.collecting.row()["decisions_per_second"]
+    assert before > 0
+    assert learner.collecting.row()["decisions_per_second"] == before
+
+
+def test_first_rate_does_not_count_the_start_of_the_roles():
+    learner = spread()
+    learner.collecting.tally.started -= 1e6
+    assert learner.step()["decisions_per_second"] > 1.0
+
+
 # Recipes
 
 
