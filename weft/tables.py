@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -108,6 +108,14 @@ def check(made: DataclassInstance, place: str = "") -> None:
             one.metadata["rule"].refuse(value, f"{place}{one.name}")
         if isinstance(value, list):
             object.__setattr__(made, one.name, _frozen(value))
+
+
+def refuse_changed(made: DataclassInstance, keys: Collection[str], expected: str, place: str = "") -> None:
+    """Refuse a dataclass in which one of these fields is not what it is by default: nothing would read it."""
+    for one in fields(made):
+        value = getattr(made, one.name)
+        if one.name in keys and value != one.default:
+            raise InputError(f"expected {expected}, got {value!r:.80}", field=f"{place}{one.name}")
 
 
 def _frozen(value: object) -> object:

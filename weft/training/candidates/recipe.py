@@ -21,8 +21,9 @@ from weft.sim.tasks.reward import Reward
 from weft.sim.tasks.rules import LATE
 from weft.tables import MOST_UPDATES, NAME, checked, read_table, whole
 from weft.training.cells import dealt, shares
-from weft.training.distributed.config import Distributed, spread_in_words
+from weft.training.distributed.config import OF_UPDATES, Distributed, spread_in_words
 from weft.training.distributed.curriculum import Curriculum
+from weft.training.distributed.points import period_points, setting_points, used
 from weft.training.dqn.config import DQNConfig
 from weft.training.make_env import problems_of
 from weft.training.memory import refuse_beyond_memory
@@ -32,6 +33,7 @@ from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation, settin
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
+    from weft.training.environment import Ints
     from weft.training.run.folder import Outcome
     from weft.training.run.metrics import Row
 
@@ -73,6 +75,8 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.config, PPOConfig):
+            self._refuse_no_share(self.config.num_envs)
         if self.curriculum.is_leased and not self.distributed.engine:
             raise InputError("expected an engine, such as local, to lease to", field="distributed.engine")
         if self.curriculum.is_leased and self.streams < len(self.cells):
@@ -81,6 +85,15 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
             self._refuse_unknown_errors()
         if len(self.config.hidden) != 1:
             raise InputError(f"expected one width, got {list(self.config.hidden)}", field="config.hidden")
+
+    def _refuse_no_share(self, num_envs: int) -> None:
+        """Refuse what PPO would not read, and actors that would have no environment."""
+        self.distributed.refuse_unread(OF_UPDATES, "PPO has")
+        if self.distributed.actors > num_envs:
+            raise InputError(
+                f"expected at most num_envs = {num_envs}, got {self.distributed.actors}",
+                field="distributed.actors",
+            )
 
     def _refuse_unknown_errors(self) -> None:
         actors, config = self.distributed.actors, self.config
@@ -121,10 +134,12 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
         check_training_seed(seed)
         self.validation.refuse_unknown()
         if isinstance(self.config, DQNConfig):
-            self.config.refuse_idle()
+            self.config.refuse_idle(self.distributed.actors)
         problems = self.by_cell("train", [1] * len(self.cells))
         if isinstance(self.sight, PipelineSight):
             _refuse_unseen(problems, self.sight)
+        if self.curriculum.is_leased:
+            used(self._points([one for cell in problems for one in cell]), self.curriculum)
         if isinstance(self.sight, CandidateSight):
             self.base_weights  # noqa: B018 - refuses what is no rule with weights
         if not self.distributed.engine:  # roles have machines of their own
@@ -141,6 +156,12 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
             refuse_beyond_memory(seen + shape.num_bytes, "config.replay")
         if isinstance(config, PPOConfig):
             refuse_beyond_memory(seen + 4 * config.batch * sight.num_features, "config.num_steps")
+
+    def _points(self, problems: Sequence[Problem]) -> Ints:
+        """Its cells, given a problem of each, as points of a grid."""
+        if isinstance(self.sight, PipelineSight):
+            return period_points(problems)
+        return setting_points([cell.settings for cell in self.cells])
 
     def progress_in_words(self, row: Row) -> str:
         return f"mean reward {row.get('mean_reward'):.5g}{spread_in_words(row)}"

@@ -19,7 +19,7 @@ from weft.tables import (
     whole,
 )
 
-LINEAR, LADDER = EXPLORATIONS = ("linear", "ladder")
+LINEAR, EXPONENTIAL, LADDER = EXPLORATIONS = ("linear", "exponential", "ladder")
 """How the probability of an explored choice is set: it falls with time, or every environment has its own."""
 AUTO, GREATEST, ERROR = FIRST_PRIORITIES = ("auto", "greatest", "error")
 """By what a decision is drawn that was never learned from."""
@@ -85,13 +85,15 @@ class DQNConfig:
     uniform_share: float = checked(0.1, _SHARE)
     """Share of every batch that is drawn uniformly."""
     exploration: str = checked(LADDER, one_of(*EXPLORATIONS))
-    """``linear``: all environments explore less and less; ``ladder``: each explores at a rate of its own."""
+    """``linear``, ``exponential``: all environments explore less and less; ``ladder``: each explores at a rate of its own."""
     epsilon: float = checked(0.4, _SHARE)
     """Probability of an explored choice: of the first environment of a ladder, or at the start."""
     epsilon_end: float = checked(0.02, _SHARE)
-    """What it falls to if ``linear``."""
+    """What it falls to if ``linear`` or ``exponential``."""
     epsilon_share: float = checked(0.5, Rule("a number > 0 and <= 1", lambda x: POSITIVE.fits(x) and x <= 1))
     """Share of all decisions over which it falls if ``linear``."""
+    epsilon_decisions: float = checked(1000.0, POSITIVE)
+    """Decisions in which what is above ``epsilon_end`` falls by a factor of e if ``exponential``."""
     ladder: float = checked(7.0, number(0))
     """Environment i of N explores with probability epsilon ** (1 + ladder x i / (N - 1))."""
     wait_share: float = checked(0.1, _SHARE)
@@ -124,10 +126,24 @@ class DQNConfig:
         """Whether so many actors tell how large the errors of their decisions are."""
         return self.first_priority == ERROR or (self.first_priority == AUTO and num_actors > 1)
 
-    def refuse_idle(self) -> None:
-        """Refuse a run that would end before it learns anything."""
-        if self.num_updates * self.batch <= self.warmup:
+    def refuse_idle(self, num_actors: int = 1) -> None:
+        """Refuse a run that would end before it learns anything; each of the actors has ``num_envs`` environments."""
+        found = self.num_updates * self.batch
+        if found <= self.warmup:
             raise InputError(
                 f"expected more than warmup = {self.warmup}, or nothing is learned, got {self.samples}",
                 field="samples",
+            )
+        least = num_actors * self.num_envs * (self.return_steps + 1)
+        if found < least:
+            raise InputError(
+                f"expected at least {least}, for {num_actors} x {self.num_envs} environments return_steps + 1 = "
+                f"{self.return_steps + 1} decisions each, or nothing is learned, got {self.samples}",
+                field="samples",
+            )
+        owed = (found - self.warmup) * self.replay_ratio
+        if 0.0 < owed < self.minibatch:
+            raise InputError(
+                f"expected at most {owed:.0f}, what is learned from after warmup, or nothing is, got {self.minibatch}",
+                field="minibatch",
             )
