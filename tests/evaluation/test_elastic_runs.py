@@ -77,7 +77,12 @@ def test_a_users_table_gives_the_types(tmp_path: Path):
         ({"capacity": "16"}, "settings.capacity: expected CPUs x GPUs such as 16x16, got '16'"),
         ({"capacity": ["8x8", "4x4"]}, "settings.capacity: expected one or 3 capacities, got 2"),
         ({"types": "table"}, "settings.table: expected a file, got ''"),
-        ({"capacity": ["1x1"]}, "needs more than any cluster has"),
+        (
+            {"capacity": ["1x1"]},
+            "settings.capacity: expected at least 2x1 for every cluster, what a task needs (settings.least), got 1x1",
+        ),
+        ({"capacity": ["16x16", "16x16", "16x0"]}, "(settings.least), got 16x0"),
+        ({"capacity": 16}, "settings.capacity: expected a text or a list of texts such as '16x16', got 16"),
         ({"stepping": "both"}, "settings.stepping: expected one of single, multi, got 'both'"),
     ],
 )
@@ -147,3 +152,12 @@ def test_wrong_units_are_refused(settings: dict[str, object], said: str):
 
 def test_units_of_none_are_not_a_number():
     assert parse_assignments(["least=0x1"]) == {"least": "0x1"}
+
+
+def test_errors_in_a_table_name_its_line_and_no_problem(tmp_path: Path):
+    file = tmp_path / "speeds.csv"
+    file.write_text("task,cpu,gpu,seconds\na,1,1\n")
+    settings = {"types": "table", "table": str(file)}
+    with pytest.raises(InputError) as raised:
+        weft.evaluate("edge-multi-3", ("min",), settings=settings, seeds=1)
+    assert str(raised.value) == f"{file}:2: expected 4 values, got 3"

@@ -27,6 +27,13 @@ def test_run_times_become_rates_per_step(tmp_path: Path):
     assert first.curve == ()
 
 
+def test_lines_may_end_with_a_carriage_return(tmp_path: Path):
+    path = tmp_path / "speeds.csv"
+    path.write_bytes(b"task,cpu,gpu,seconds\ra,1,1,40\ra,1,2,20\r")
+    (found,) = read_speed_table(path, RESOURCES)
+    assert found.seconds == {(1, 1): 40.0, (1, 2): 20.0}
+
+
 def test_losses_give_the_course_of_progress(tmp_path: Path):
     """The loss falls by 8, 4, 2 and 1 in equal times: early progress is faster."""
     rows = [f"a,1,1,{10 * (k + 1)},{loss}" for k, loss in enumerate([16, 8, 4, 2, 1])]
@@ -52,6 +59,7 @@ def test_factors_keep_the_whole_run_time():
         ("task,cpu,gpu,seconds\na,1,x,3\n", "gpu: expected a number, got 'x'"),
         ("task,cpu,gpu,seconds\na,1,1.5,3\n", "expected whole numbers of units, got 1, 1.5"),
         ("task,cpu,gpu,seconds\na,1,1,0\n", "seconds: expected a number > 0, got 0"),
+        (f"task,cpu,gpu,seconds\n{'a' * 140_000},1,1,3\n", "speeds.csv:2: expected a CSV: field larger than field limit"),
         ("task,cpu,gpu,seconds,loss\na,1,1,2,nan\n", "loss: expected a finite number, got nan"),
     ],
 )  # fmt: skip

@@ -34,6 +34,8 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
 
     for cell in found.cells:
         _show_cell(found, cell.label)
+        if found.kind is ELASTIC:
+            _say_bound(found, cell.label)
     if found.envelopes:
         _show_envelopes(found)
     if has_aggregates:
@@ -177,6 +179,14 @@ def _show_cell(found: Evaluation, cell: str) -> None:
         table,
         spare=("speedup", "slr", "batch fill", "utilisation", "CPUs in use", "GPUs in use", "median", took),
     )
+
+
+def _say_bound(found: Evaluation, cell: str) -> None:
+    """How long tasks take where none is in another one's way."""
+    from weft.evaluation.sweep.elastic_runs import mean_bound
+
+    bound = output.number(mean_bound(found, cell))
+    output.say(f"no-contention bound: {bound} steps, the mean if every task had a cluster of its own")
 
 
 def _columns(found: Evaluation) -> dict[str, str]:

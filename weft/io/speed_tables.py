@@ -10,7 +10,7 @@ import csv
 import io
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def read_speed_table(path: str | Path, resources: tuple[str, ...]) -> list[Measu
 
 
 def _types(text: str, resources: tuple[str, ...]) -> list[Measured]:
-    rows = csv.reader(io.StringIO(text))
+    rows = _lines(text)
     header = [cell.strip() for cell in next(rows, [])]
     wanted = ["task", *resources, "seconds"]
     if header not in (wanted, [*wanted, "loss"]):
@@ -74,6 +74,15 @@ def _types(text: str, resources: tuple[str, ...]) -> list[Measured]:
         raise InputError("expected at least one row", line=2)
     has_loss = len(header) > len(wanted)
     return [_measured(name, own, has_loss) for name, own in runs.items()]
+
+
+def _lines(text: str) -> Iterator[list[str]]:
+    """The cells of each line, whatever ends it; what is no CSV is an error with its line."""
+    rows = csv.reader(io.StringIO(text, newline=None))
+    try:
+        yield from rows
+    except csv.Error as error:
+        raise InputError(f"expected a CSV: {error}", line=rows.line_num) from None
 
 
 def _row(cells: list[str], header: list[str], line: int) -> tuple[str, Units, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,9 +74,11 @@ def elastic_problem(chosen: Scenario, split: str, index: int) -> ElasticProblem:
     if chosen.kind is not ELASTIC:
         raise InputError(f"scenario {chosen.name} has no elastic tasks", field="scenario")
     values, capacity = chosen.settings, _capacity(chosen)
+    types = _types(chosen)
+    _check_room(capacity, types)
     return ElasticProblem(
         capacity=capacity,
-        types=_types(chosen),
+        types=types,
         num_tasks=chosen.whole("tasks"),
         arrival_rate=chosen.number("arrival_rate"),
         resources=NAMES[: capacity.shape[1]],
@@ -110,6 +113,22 @@ def _capacity(chosen: Scenario) -> np.ndarray:
             f"expected memory everywhere or nowhere, got {', '.join(texts)}", field="settings.capacity"
         )
     return np.array(units * count if len(units) == 1 else units, np.int64)
+
+
+def _check_room(capacity: np.ndarray, types: tuple[TaskType, ...]) -> None:
+    """Every cluster has what each task needs: a task may be connected to it alone."""
+    needs = types[0].least  # all types need the same
+    for units in capacity.tolist():
+        if len(units) == len(needs) and any(have < need for have, need in zip(units, needs, strict=True)):
+            raise InputError(
+                f"expected at least {_joined(needs)} for every cluster, what a task needs (settings.least), "
+                f"got {_joined(units)}",
+                field="settings.capacity",
+            )
+
+
+def _joined(units: Sequence[int]) -> str:
+    return "x".join(map(str, units))
 
 
 def _types(chosen: Scenario) -> tuple[TaskType, ...]:

@@ -200,6 +200,23 @@ def test_anybodys_object_acts_as_an_allocator():
     assert alone.trace == runs[1].trace
 
 
+@pytest.mark.parametrize(("answer", "got"), [(3, "3"), (None, "None"), ((1, 2), "2 parts")])
+def test_what_decide_must_return_is_said(answer: object, got: str):
+    class Mine:
+        name = "mine"
+
+        def begin(self, problem, seeds):
+            return self
+
+        def decide(self, sight):
+            return answer
+
+    with pytest.raises(InputError) as raised:
+        run_all(find(Mine()), problem_of("edge-multi-3", tasks=4), [1])
+    said = "decide: expected an Allocation: slot, units, chance and perhaps again, got "
+    assert str(raised.value).endswith(said + got)
+
+
 def test_errors_of_others_name_their_class():
     class Broken:
         name = "broken"

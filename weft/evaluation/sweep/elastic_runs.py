@@ -5,9 +5,11 @@ What arrives and how fast tasks are is a function of scenario and seed alone, so
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from weft.model.elastic_oracle import episode_key, first_fault
 from weft.model.elastic_run import ElasticRun
 from weft.scenarios import Scenario, scenario
 from weft.schedulers.allocators.running import run_all
+
+if TYPE_CHECKING:
+    from weft.evaluation.sweep.evaluation import Evaluation
 
 
 class ElasticRuns:
@@ -77,6 +82,12 @@ def least_mean_time(run: ElasticRun) -> float:
             progress[task] += max(max(0.0, rate * factor + base + wide) for rate, base in best[kind])
             steps[task] += 1
     return float(steps.mean())
+
+
+def mean_bound(found: Evaluation, cell: str) -> float:
+    """Mean over the samples of a cell of the time that tasks would take without contention; NaN where rows do not say."""
+    rows = found.rows_of(cell, found.schedulers[0])
+    return float(np.mean([row["lower_bound"] for row in rows])) if rows else math.nan
 
 
 def _best_gains(kind: TaskType) -> list[tuple[float, float]]:

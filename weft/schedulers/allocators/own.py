@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError
+from weft.io.sources import shown
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem
 from weft.plugins import blamed, made
@@ -59,7 +60,14 @@ class _Watched:
     def decide(self, sight: ElasticSight) -> Allocation:
         """What the allocator decides; wrong shapes are refused where they are carried out."""
         with blamed(f"{self._title}.decide failed", field="scheduler"):
-            return Allocation(*self._inner.decide(sight))
+            found = self._inner.decide(sight)
+        if not isinstance(found, tuple | list) or len(found) not in (3, 4):
+            got = f"{len(found)} parts" if isinstance(found, tuple | list) else shown(found)
+            raise InputError(
+                f"{self._title}.decide: expected an Allocation: slot, units, chance and perhaps again, got {got}",
+                field="scheduler",
+            )
+        return Allocation(*found)
 
 
 def own_seeds(seeds: Ints) -> Ints:
