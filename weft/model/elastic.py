@@ -25,6 +25,11 @@ STEPPINGS = ("single", "multi")
 CONFLICTS = ("lowest", "softmax", "count", "own")
 """Who gets a task that several clusters pick: the lowest index; by Bayes with a prior over room, as a softmax or a
 share; as the allocator says, and by softmax where none is asked."""
+NONE_GIVEN: Ints = np.zeros((0, 3), np.int64)
+LATEST = 10_000_000
+"""World steps after which no task arrives."""
+MOST_TASK_STEPS = 100_000
+"""World steps that a task with the least units may take."""
 MOST_CLUSTERS = 62
 """Connections are kept as bits of one word."""
 
@@ -145,6 +150,8 @@ class ElasticProblem:
     """How often types are drawn; empty: all alike."""
     name: str = "elastic"
     cluster_names: tuple[str, ...] = field(default=())
+    arrivals: Ints = field(default_factory=lambda: NONE_GIVEN)  # (num_tasks, 3) or (0, 3)
+    """World step, type and clusters (bit n: cluster n) of every task, in order of arrival; none: they are drawn."""
 
     def __post_init__(self) -> None:
         capacity = np.array(self.capacity, np.int64)
@@ -154,9 +161,13 @@ class ElasticProblem:
         object.__setattr__(self, "capacity", capacity)
         if not self.cluster_names:
             object.__setattr__(self, "cluster_names", tuple(f"c{n}" for n in range(len(capacity))))
+        arrivals = np.array(self.arrivals, np.int64)
+        arrivals.setflags(write=False)
+        object.__setattr__(self, "arrivals", arrivals)
         self._check_shapes()
         self._check_choices()
         self._check_numbers()
+        self._check_arrivals()
 
     def _check_shapes(self) -> None:
         num_clusters, num_resources = self.capacity.shape
@@ -205,12 +216,34 @@ class ElasticProblem:
             raise InputError(f"expected a number in 0..1, got {self.switching}", field="switching")
         if any(w < 0 for w in self.weights) or (self.weights and sum(self.weights) <= 0):
             raise InputError(f"expected weights >= 0, some above, got {self.weights}", field="weights")
-        fits = (self.capacity[:, None, :] >= np.array([one.least for one in self.types])).all(axis=(1, 2))
-        if not fits.all():
-            small = self.cluster_names[int(np.argmin(fits))]
+
+    def _check_arrivals(self) -> None:
+        least = np.array([one.least for one in self.types], np.int64)
+        fits = np.asarray((self.capacity[:, None, :] >= least).all(axis=2))  # (N, T)
+        if not len(self.arrivals):
+            if not fits.all():
+                small = self.cluster_names[int(np.argmin(fits.all(axis=1)))]
+                raise InputError(
+                    f"cluster {small} has less than a task needs, and tasks may be connected to it alone",
+                    field="capacity",
+                )
+            return
+        if self.arrivals.shape != (self.num_tasks, 3):
             raise InputError(
-                f"cluster {small} has less than a task needs, and tasks may be connected to it alone",
-                field="capacity",
+                f"expected step, type and clusters of {self.num_tasks} tasks, got shape {self.arrivals.shape}",
+                field="arrivals",
+            )
+        step, kind, links = self.arrivals.T
+        if step[0] < 0 or step[-1] > LATEST or (np.diff(step) < 0).any():
+            raise InputError(f"expected steps from 0 to {LATEST:,}, in order", field="arrivals")
+        if not ((kind >= 0) & (kind < len(self.types))).all():
+            raise InputError(f"expected types below {len(self.types)}", field="arrivals")
+        connected = (links[:, None] >> np.arange(self.num_clusters)) & 1 == 1  # (J, N)
+        is_wrong = (links <= 0) | (links >= 1 << self.num_clusters) | (connected & ~fits.T[kind]).any(axis=1)
+        if is_wrong.any():
+            raise InputError(
+                f"expected task {int(np.argmax(is_wrong))} connected to clusters that have what it needs",
+                field="arrivals",
             )
 
     @property
@@ -227,6 +260,10 @@ class ElasticProblem:
     def grid(self) -> Ints:
         """The most units of each resource that any task may be given; (num_resources,)."""
         return np.array([one.most for one in self.types], np.int64).max(axis=0)
+
+    def without_arrivals(self) -> ElasticProblem:
+        """The problem as far as whoever decides may know it beforehand."""
+        return replace(self, arrivals=NONE_GIVEN) if len(self.arrivals) else self
 
     def replaced(self, **fields: object) -> ElasticProblem:
         """The problem with other values of some fields."""

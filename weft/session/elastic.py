@@ -75,7 +75,7 @@ class ElasticSession:
         reason = chosen.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{chosen.name}: {reason}", field="scheduler")
-        self.problem = settled(problem, chosen).replaced(num_tasks=room)
+        self.problem = settled(problem.without_arrivals(), chosen).replaced(num_tasks=room)
         self._world, self._state = compile_world(self.problem), new_state(self.problem, 1)
         self._move, self._out = new_move(self.problem, 1), new_outcome(self.problem, 1)
         begin(self._world._replace(arrival_rate=0.0), self._state, 0)  # nothing arrives but what is reported

@@ -103,7 +103,8 @@ def _as_json(problem: ElasticProblem) -> dict[str, Any]:
     types = [{key: getattr(kind, key) for key in kind.__dataclass_fields__} for kind in problem.types]
     for kind in types:
         kind |= {"rate": kind["rate"].tolist(), "base": kind["base"].tolist()}
-    return fields | {"capacity": problem.capacity.tolist(), "types": types}
+    tables = {key: getattr(problem, key).tolist() for key in ("capacity", "arrivals")}
+    return fields | tables | {"types": types}
 
 
 def _of_json(found: dict[str, Any]) -> ElasticProblem:
@@ -113,6 +114,6 @@ def _of_json(found: dict[str, Any]) -> ElasticProblem:
         tuples = {key: tuple(kind[key]) for key in ("least", "most", "curve")}
         types.append(TaskType(**{**kind, **tables, **tuples}))
     tuples = {key: tuple(found[key]) for key in ("resources", "weights", "cluster_names")}
-    return ElasticProblem(
-        **{**found, **tuples, "types": tuple(types), "capacity": np.array(found["capacity"], np.int64)}
-    )
+    capacity, arrivals = np.array(found["capacity"]), np.array(found.get("arrivals", []), np.int64)
+    given = {"types": tuple(types), "capacity": capacity, "arrivals": arrivals.reshape(-1, 3)}
+    return ElasticProblem(**{**found, **tuples, **given})
