@@ -73,6 +73,19 @@ def test_a_users_table_gives_the_types(tmp_path: Path):
     assert chosen.inputs == (str(tmp_path / "speeds.csv"),)
 
 
+def test_a_table_may_state_memory_and_has_losses_where_they_are_asked_for(tmp_path: Path):
+    file = tmp_path / "speeds.csv"
+    file.write_text("task,cpu,gpu,memory,seconds\ntrain,1,1,8,40\ntrain,4,1,8,10\n")
+    settings = {"types": "table", "table": str(file), "least": "1x1", "most": "4x1", "noise": 0}
+    problem = scenario("edge-multi-3", **settings, capacity=["4x4x16"]).elastic("test", 0)
+    assert problem.types[0].least == (1, 1, 8) and problem.types[0].most == (4, 1, 8)
+    assert problem.types[0].steps((2, 1, 8)) == 2  # 0.5 per step, halfway between 0.25 and 1 by a third
+    with pytest.raises(InputError, match="column memory: expected capacities with memory, such as 16x16x64"):
+        scenario("edge-multi-3", **settings, capacity=["4x4"]).elastic("test", 0)
+    with pytest.raises(InputError, match=r"settings\.progress: expected a column loss, for progress=loss"):
+        scenario("edge-multi-3", **settings, capacity=["4x4x16"], progress="loss").elastic("test", 0)
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
