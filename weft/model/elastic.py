@@ -28,6 +28,8 @@ share; as the allocator says, and by softmax where none is asked."""
 NONE_GIVEN: Ints = np.zeros((0, 3), np.int64)
 LATEST = 10_000_000
 """World steps after which no task arrives."""
+MOST_UNITS, MOST_CAPACITY = 256, 1024
+"""Units of a resource that a task may have, and that a cluster may have: tables and rules go through all of them."""
 MOST_TASK_STEPS = 100_000
 """World steps that a task with the least units may take."""
 MOST_CLUSTERS = 62
@@ -70,6 +72,10 @@ class TaskType:
         for least, most in zip(self.least, self.most, strict=True):
             if not 0 <= least <= most:
                 raise InputError(f"expected 0 <= least <= most, got {least} and {most}", field=where)
+            if least < most > MOST_UNITS:
+                raise InputError(
+                    f"expected at most {MOST_UNITS} units of a resource, got {most}", field=f"{where}.most"
+                )
         if not any(self.least):
             raise InputError("expected at least one unit of some resource", field=f"{where}.least")
         object.__setattr__(self, "rate", self._table(self.rate, "rate"))
@@ -80,6 +86,32 @@ class TaskType:
             )
         if not (self.noise >= 0 and np.isfinite(self.noise)):
             raise InputError(f"expected a number >= 0, got {self.noise}", field=f"{where}.noise")
+        self._check_law(where)
+        self._check_end(where)
+
+    def _check_law(self, where: str) -> None:
+        if not np.isfinite(self.value) or (self.law == "root" and self.value <= 0):
+            raise InputError(f"expected a finite number > 0, got {self.value}", field=f"{where}.value")
+        if not all(0 < one < np.inf for one in self.curve):
+            wrong = next(one for one in self.curve if not 0 < one < np.inf)
+            raise InputError(f"expected finite factors > 0, got {wrong}", field=f"{where}.curve")
+
+    def _check_end(self, where: str) -> None:
+        """Refuse tasks that would run for ever, or nearly, with what they need."""
+        if self.steps(self.least, MOST_TASK_STEPS + 1) <= MOST_TASK_STEPS:
+            return
+        low = self.factor(1.0) * self._at(self.rate, self.least) + self._at(self.base, self.least)
+        mean = (
+            (max(0.0, low + self.noise) ** 2 / (4 * self.noise)) if self.noise > abs(low) else max(0.0, low)
+        )
+        if not mean * MOST_TASK_STEPS >= 1.0:  # on average, with noise that is cut off below 0
+            raise InputError(
+                f"expected a task that ends within {MOST_TASK_STEPS:,} world steps with {_shown(self.least)} units",
+                field=f"{where}.rate",
+            )
+
+    def _at(self, table: Floats, units: tuple[int, ...]) -> float:
+        return float(table[tuple(0 if size == 1 else u for u, size in zip(units, table.shape, strict=True))])
 
     def _table(self, values: npt.ArrayLike, key: str) -> Floats:
         table = np.array(values, np.float64)
@@ -109,11 +141,14 @@ class TaskType:
         """Progress of one world step with these units."""
         if any(u < low for u, low in zip(units, self.least, strict=True)):
             return 0.0
-        at = tuple(0 if size == 1 else u for u, size in zip(units, self.rate.shape, strict=True))
-        return max(0.0, float(self.rate[at]) * self.factor(progress) + float(self.base[at]) + noise)
+        return max(
+            0.0, self._at(self.rate, units) * self.factor(progress) + self._at(self.base, units) + noise
+        )
 
     def steps(self, units: tuple[int, ...], most: int = 1_000_000) -> int:
         """World steps from start to end with these units, without noise; ``most`` where it does not end."""
+        if self.law == "constant":
+            return _steps_at(self.gain(units), most)
         progress, count = 0.0, 0
         while progress < 1.0 and count < most:
             gained = self.gain(units, progress)
@@ -122,6 +157,18 @@ class TaskType:
             progress += gained
             count += 1
         return count
+
+
+def _steps_at(gain: float, most: int) -> int:
+    """World steps with the same gain in each; added up one by one, as they are in an episode."""
+    if gain * most < 0.5:
+        return most
+    count = min(most, int(1.0 / gain) + 2)
+    return min(most, 1 + int(np.searchsorted(np.add.accumulate(np.full(count, gain)), 1.0)))
+
+
+def _shown(units: tuple[int, ...]) -> str:
+    return "x".join(str(one) for one in units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +204,11 @@ class ElasticProblem:
         capacity = np.array(self.capacity, np.int64)
         if capacity.ndim != 2 or not capacity.size:
             raise InputError(f"expected clusters x resources, got shape {capacity.shape}", field="capacity")
+        if not (capacity.min() >= 0 and capacity.max() <= MOST_CAPACITY):
+            wrong = capacity.min() if capacity.min() < 0 else capacity.max()
+            raise InputError(
+                f"expected 0 to {MOST_CAPACITY} units of a resource, got {wrong}", field="capacity"
+            )
         capacity.setflags(write=False)
         object.__setattr__(self, "capacity", capacity)
         if not self.cluster_names:

@@ -211,7 +211,12 @@ def _held(problem: Problem, curves: list[Curve]) -> dict[str, _Held]:
         ),
         MEMORY: _memory(problem),
     }
-    return {name: one for name, one in found.items() if (one.need.max() * most > one.have).any()}
+    enough = {name: one.need.max() * most for name, one in found.items()}
+    return {
+        name: _Held(one.need, np.minimum(one.have, enough[name]))
+        for name, one in found.items()
+        if (enough[name] > one.have).any()
+    }
 
 
 def _most_at_once(least: Ints, capacity: Ints) -> Ints:

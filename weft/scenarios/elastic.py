@@ -15,6 +15,8 @@ from weft.model.draws import PROGRESS, keyed_uniform
 from weft.model.elastic import (
     CONFLICTS,
     LINKS,
+    MOST_CAPACITY,
+    MOST_UNITS,
     PENDING,
     STEPPINGS,
     ElasticProblem,
@@ -95,7 +97,13 @@ def _units(text: str, field: str) -> tuple[int, ...]:
     """``16x16`` or ``16x16x64`` as numbers."""
     if re.fullmatch(r"\d{1,4}(x\d{1,4}){1,2}", text) is None:
         raise InputError(f"expected CPUs x GPUs such as 16x16, got {text!r}", field=f"settings.{field}")
-    return tuple(int(part) for part in text.split("x"))
+    found = tuple(int(part) for part in text.split("x"))
+    limit = MOST_UNITS if field == "most" else MOST_CAPACITY
+    if max(found[:2]) > limit:
+        raise InputError(
+            f"expected at most {limit} units of a resource, got {text}", field=f"settings.{field}"
+        )
+    return found
 
 
 def _capacity(chosen: Scenario) -> np.ndarray:

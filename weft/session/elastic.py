@@ -25,6 +25,8 @@ from weft.sim.elastic.state import RUNNING, compile_world, new_move, new_outcome
 
 ROOM = 10_000
 """Tasks that a session has room for, unless it is given another number."""
+MOST_ROOM = 100_000
+"""Room is memory that is kept from the start."""
 
 
 class ElasticStart(NamedTuple):
@@ -69,8 +71,8 @@ class ElasticSession:
     def __init__(
         self, problem: ElasticProblem, allocator: object, *, seed: int = 0, room: int = ROOM
     ) -> None:
-        if room < 1:
-            raise InputError(f"expected a whole number >= 1, got {room}", field="room")
+        if not 1 <= room <= MOST_ROOM:
+            raise InputError(f"expected a whole number from 1 to {MOST_ROOM}, got {room}", field="room")
         chosen = catalog.find(allocator, ELASTIC)
         reason = chosen.supports(problem)
         if reason is not None:

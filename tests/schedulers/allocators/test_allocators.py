@@ -216,6 +216,36 @@ def test_anybodys_object_acts_as_an_allocator():
     assert alone.trace == runs[1].trace
 
 
+class Never(Least):
+    """Places nothing."""
+
+    name = "never"
+
+    def decide(self, sight):
+        found = Least.decide(self, sight)
+        return found._replace(slot=np.full_like(found.slot, -1))
+
+
+class Pausing(Least):
+    """Takes tasks, then leaves them without units."""
+
+    name = "pausing"
+
+    def decide(self, sight):
+        found = super().decide(sight)
+        return found._replace(again=np.zeros((*sight.running.shape[:3], 2), np.int64))
+
+
+@pytest.mark.parametrize(("allocator", "steps"), [(Never(), "1,001"), (Pausing(), "101")])
+def test_an_episode_that_would_never_end_stops_with_an_error(allocator: object, steps: str, monkeypatch):
+    monkeypatch.setattr("weft.schedulers.allocators.stalls.STUCK", 100)
+    problem = problem_of("edge-multi-3", tasks=4, clusters=1)
+    with pytest.raises(
+        InputError, match=f"nothing started and nothing ended in {steps} world steps, and 4 tasks"
+    ):
+        run_all(find(allocator), problem, [1])
+
+
 def test_errors_of_others_name_their_class():
     class Broken:
         name = "broken"

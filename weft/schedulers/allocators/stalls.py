@@ -11,7 +11,7 @@ from weft.model.columns import Ints
 from weft.model.elastic import MOST_TASK_STEPS, ElasticProblem
 from weft.sim.elastic.state import State
 
-IDLE = 10_000
+IDLE = 1_000
 """World steps in which an allocator has placed nothing, though tasks wait and none runs."""
 STUCK = 2 * MOST_TASK_STEPS
 """World steps in which nothing was placed and nothing ended, though tasks run."""
