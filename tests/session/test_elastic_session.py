@@ -79,6 +79,8 @@ def test_wrong_events_are_refused_and_change_nothing():
         assert said in str(raised.value)
     assert (session.num_alive, session.now) == (1, 0)
     session.arrived("b", "lm", ("c1",))
+    with pytest.raises(InputError, match="room: expected a whole number from 1 to 100000, got 1000000000"):
+        ElasticSession(session.problem, "min", room=10**9)
     with pytest.raises(InputError, match="the session has room for 2 tasks"):
         session.arrived("c", "lm", ("c1",))
 

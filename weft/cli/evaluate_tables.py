@@ -194,7 +194,7 @@ def _columns(found: Evaluation) -> dict[str, str]:
     if found.kind is PROBLEMS:
         return _COLUMNS
     if found.kind is ELASTIC:
-        return _ELASTIC_COLUMNS
+        return {key: metric for key, metric in _ELASTIC_COLUMNS.items() if metric in found.metrics}
     is_full = all(one.mean == 1.0 for one in found.summary if one.metric == "batch_fill")
     return {
         key: metric for key, metric in _STREAM_COLUMNS.items() if not (metric == "batch_fill" and is_full)

@@ -27,6 +27,8 @@ from weft.tables import is_number
 
 ROOM = 10_000
 """Tasks that a session has room for, unless it is given another number."""
+MOST_ROOM = 100_000
+"""Room is memory that is kept from the start."""
 
 
 class ElasticStart(NamedTuple):
@@ -71,7 +73,7 @@ class ElasticSession:
     def __init__(
         self, problem: ElasticProblem, allocator: object, *, seed: int = 0, room: int = ROOM
     ) -> None:
-        for key, value, least, most in (("room", room, 1, 2**31 - 1), ("seed", seed, -(2**63), 2**63 - 1)):
+        for key, value, least, most in (("room", room, 1, MOST_ROOM), ("seed", seed, -(2**63), 2**63 - 1)):
             if type(value) is not int or not least <= value <= most:
                 raise InputError(
                     f"expected a whole number from {least} to {most}, got {shown(value)}", field=key
@@ -80,7 +82,7 @@ class ElasticSession:
         reason = chosen.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{chosen.name}: {reason}", field="scheduler")
-        self.problem = settled(problem, chosen).replaced(num_tasks=room)
+        self.problem = settled(problem.without_arrivals(), chosen).replaced(num_tasks=room)
         self._world, self._state = compile_world(self.problem), new_state(self.problem, 1)
         self._move, self._out = new_move(self.problem, 1), new_outcome(self.problem, 1)
         begin(self._world._replace(arrival_rate=0.0), self._state, 0)  # nothing arrives but what is reported

@@ -141,7 +141,8 @@ def _as_json(problem: ElasticProblem) -> dict[str, Any]:
     types = [{key: getattr(kind, key) for key in kind.__dataclass_fields__} for kind in problem.types]
     for kind in types:
         kind |= {"rate": kind["rate"].tolist(), "base": kind["base"].tolist()}
-    return fields | {"capacity": problem.capacity.tolist(), "types": types}
+    tables = {key: getattr(problem, key).tolist() for key in ("capacity", "arrivals")}
+    return fields | tables | {"types": types}
 
 
 def _of_json(found: dict[str, Any]) -> ElasticProblem:
@@ -150,13 +151,12 @@ def _of_json(found: dict[str, Any]) -> ElasticProblem:
         tables = {key: np.array(kind[key], np.float64) for key in ("rate", "base")}
         tuples = {key: tuple(kind[key]) for key in ("least", "most", "curve")}
         types.append(TaskType(**{**_typed(kind, TaskType), **tables, **tuples}))
+    found.setdefault("arrivals", [])  # runs of earlier versions have none
     tuples = {"weights": tuple(found["weights"])}
     tuples |= {key: tuple(map(str, found[key])) for key in ("resources", "cluster_names")}
-    return ElasticProblem(
-        **{
-            **_typed(found, ElasticProblem),
-            **tuples,
-            "types": tuple(types),
-            "capacity": np.array(found["capacity"], np.int64),
-        }
-    )
+    given = {
+        "types": tuple(types),
+        "capacity": np.array(found["capacity"], np.int64),
+        "arrivals": np.array(found["arrivals"], np.int64).reshape(-1, 3),
+    }
+    return ElasticProblem(**{**_typed(found, ElasticProblem), **tuples, **given})

@@ -41,13 +41,13 @@ class OwnAllocator:
         if not callable(getattr(self._inner, "supports", None)):
             return None
         with blamed(f"{self._title}.supports failed", field="scheduler"):
-            reason: str | None = self._inner.supports(problem)
+            reason: str | None = self._inner.supports(problem.without_arrivals())
             return reason
 
     def begin(self, problem: ElasticProblem, seeds: Ints) -> Deciding:
         """Get ready for a batch."""
         with blamed(f"{self._title}.begin failed", field="scheduler"):
-            inner = self._inner.begin(problem, own_seeds(seeds))
+            inner = self._inner.begin(problem.without_arrivals(), own_seeds(seeds))
         if not callable(getattr(inner, "decide", None)):
             raise InputError(f"{self._title}.begin: expected an object with 'decide'", field="scheduler")
         return _Watched(inner, self._title)

@@ -29,7 +29,7 @@ def refuse_tasks(problem: Problem) -> str | None:
     """The reason why the task view cannot run this problem, or None."""
     for job in problem.jobs:
         if job.graph.is_elastic:
-            return f"job {job.name!r} has elastic tasks: only allocators act on them"
+            return f"job {job.name!r} has elastic tasks: only allocators act on them (weft evaluate FILE -s optimus)"
         if job.period is not None:
             return f"job {job.name!r} is periodic: unroll it over a horizon first"
         if job.in_order and job.graph.is_conditional:
