@@ -10,6 +10,7 @@ same workflows and run times. Learned ones are those that ship, and ``--more``.
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from benchmarks import _workflow_tables as tables
 from benchmarks._clairvoyant import clairvoyant
 from benchmarks._noisy import noise
 from benchmarks._traces import traces
+from weft.errors import InputError
 
 SCHEDULERS = (
     "es", "plan:oneshot", "priced", "heft-job", "plan:peft", "plan:lookahead", "plan:deft", "plan:tdca", "fifo-deft",
@@ -79,6 +81,7 @@ def main(arguments: list[str]) -> int:
         "--out", help="folder for the rows, or a file of clairvoyant's; goes on with what is there"
     )
     options = parser.parse_args(arguments)
+    _refuse(options)
     asked, ccrs = QUICK if options.quick else options.seeds, options.ccr
     for part in options.part or PARTS:
         if part in TABLES:
@@ -104,6 +107,18 @@ def main(arguments: list[str]) -> int:
         if options.figures:
             _draw(rows, setting, values, Path(options.figures, f"workflows-{part}.png"))
     return 0
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Refuse numbers that mean nothing, and ratios where no part takes them."""
+    if options.seeds is not None and options.seeds < 1:
+        raise InputError(f"expected a whole number >= 1, got {options.seeds}", field="--seeds")
+    for ratio in options.ccr or ():
+        if not 0.0 <= ratio < math.inf:
+            raise InputError(f"expected numbers >= 0, got {ratio}", field="--ccr")
+    takes = [part for part, (_, _, usual) in TABLES.items() if usual]
+    if options.ccr and not set(options.part or PARTS) & set(takes):
+        raise InputError(f"only --part {', '.join(takes)} take it", field="--ccr")
 
 
 def _of(rows: Any, setting: str, value: int, scheduler: str, metric: str) -> np.ndarray:

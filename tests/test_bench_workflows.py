@@ -17,6 +17,7 @@ from benchmarks._noisy import NOISE, foreseen
 from benchmarks._workflow_tables import kept_rows
 from benchmarks.workflows import main
 from weft import catalog
+from weft.errors import InputError
 from weft.evaluation.sweep.checking import digest
 from weft.evaluation.sweep.plan_runs import realised_problem
 from weft.model.problem import expected, realise
@@ -137,3 +138,18 @@ def test_streams_are_compared_per_ratio_and_load(
     assert [line.count("+50.0 (") for line in lines] == [0, 3, 0, 3]
     assert main(["--part", "streams"]) == 0
     assert [one["ccr"] for one in asked] == [[1.0, 5.0], [1.0, 5.0], [1.0], [1.0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ccr", "nan"], "--ccr: expected numbers >= 0, got nan"),
+        (["--part", "streams", "--ccr", "1", "-1"], "--ccr: expected numbers >= 0, got -1.0"),
+        (["--ccr", "1"], "--ccr: only --part streams, noise, optimum, large take it"),
+        (["--seeds", "0"], "--seeds: expected a whole number >= 1, got 0"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(arguments: list[str], message: str):
+    with pytest.raises(InputError) as error:
+        main(arguments)
+    assert str(error.value) == message

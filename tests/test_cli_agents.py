@@ -48,6 +48,30 @@ def test_a_scenario_of_edge_clusters_runs_live_with_a_page_and_a_check(weft: Wef
     assert broken.json["violations"][0]["rule"] == "promise"
 
 
+def test_run_takes_settings_of_edge_scenarios_alone(weft: Weft, tmp_path: Path):
+    ran = weft("run", "edge-single-3", "-s", "min", "--set", "tasks=8", "--set", "clusters=2", "--json")
+    assert (ran.code, ran.json["tasks"], ran.json["ok"]) == (0, 8, True), ran.err
+    row = weft(
+        "evaluate",
+        "edge-single-3",
+        "-s",
+        "min",
+        "--set",
+        "tasks=8",
+        "--set",
+        "clusters=2",
+        "--seeds",
+        "1",
+        "--json",
+    )
+    assert row.json["rows"][0]["mean_completion"] == ran.json["metrics"]["mean_completion"]
+    wrong = weft("run", "edge-single-3", "--set", "foo=1")
+    assert (wrong.code, "settings.foo: no setting 'foo'" in wrong.err) == (2, True)
+    refused = weft("run", "flow.json", "--set", "tasks=8")
+    assert refused.code == 2
+    assert "--set: is about scenarios of edge clusters: files and jobs have no settings" in refused.err
+
+
 def test_run_says_what_it_cannot_do_with_a_scenario(weft: Weft):
     for words, said in (
         (("jobshop",), "GRAPH: jobshop is a scenario: weft evaluate jobshop compares schedulers on it"),

@@ -36,6 +36,18 @@ def test_evaluate_prints_a_table_with_the_best_marked_and_a_verdict():
     assert "heft has the lowest makespan by ratios to random, the next best" in done.stdout
 
 
+def test_evaluate_of_edge_clusters_prints_the_no_contention_bound():
+    done = weft(
+        "evaluate", "edge-multi-3", "-s", "static-10,min", "--set", "tasks=20", "--seeds", "2", "--json"
+    )
+    rows = json.loads(done.stdout)["rows"]
+    bound = sum(row["lower_bound"] for row in rows) / len(rows)
+    shown = weft(
+        "evaluate", "edge-multi-3", "-s", "static-10,min", "--set", "tasks=20", "--seeds", "2"
+    ).stdout
+    assert f"no-contention bound: {bound:g} steps, the mean if every task had a cluster of its own" in shown
+
+
 def test_evaluate_of_one_problem_says_problem():
     done = weft("evaluate", "workflows", *SMALL, "--problems", "1")
     assert done.stdout.splitlines()[0] == "workflows, tasks=8: 1 test problem, times in s"

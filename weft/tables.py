@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -51,6 +51,10 @@ class Rule:
         return Rule(what, lambda x: isinstance(x, list | tuple) and bool(x) and all(map(self.fits, x)))
 
 
+MOST_UPDATES, MOST_AT_ONCE, MOST_SAMPLES = 10**6, 2**16, 10**12
+"""No training takes more updates, steps more of something together or takes more decisions: a slip of the keys is told at once."""
+
+
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether this is a number that a float can hold; true and false are none."""
     return isinstance(value, int | float) and type(value) is not bool and abs(value) <= sys.float_info.max
@@ -58,8 +62,12 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 def whole(least: int, most: float = math.inf) -> Rule:
     """A whole number between these."""
-    limits = f">= {least}" if most == math.inf else f"from {least} to {most:g}"
+    limits = f">= {least}" if most == math.inf else f"from {least} to {_shown(most)}"
     return Rule(f"a whole number {limits}", lambda x: type(x) is int and least <= x <= most)
+
+
+def _shown(most: float) -> str:
+    return f"{most:g}" if most < 1e6 else f"{most:,.0f}"
 
 
 def number(least: float = -math.inf, most: float = math.inf) -> Rule:
@@ -100,6 +108,14 @@ def check(made: DataclassInstance, place: str = "") -> None:
             one.metadata["rule"].refuse(value, f"{place}{one.name}")
         if isinstance(value, list):
             object.__setattr__(made, one.name, _frozen(value))
+
+
+def refuse_changed(made: DataclassInstance, keys: Collection[str], expected: str, place: str = "") -> None:
+    """Refuse a dataclass in which one of these fields is not what it is by default: nothing would read it."""
+    for one in fields(made):
+        value = getattr(made, one.name)
+        if one.name in keys and value != one.default:
+            raise InputError(f"expected {expected}, got {value!r:.80}", field=f"{place}{one.name}")
 
 
 def _frozen(value: object) -> object:

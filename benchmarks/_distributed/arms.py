@@ -25,8 +25,9 @@ from weft.training.candidates.setup import candidate_card
 from weft.training.distributed.apex import Apex
 from weft.training.distributed.config import Distributed
 from weft.training.distributed.curriculum import EXPLORATIONS, LADDER, Curriculum
+from weft.training.distributed.points import held_out
 from weft.training.distributed.run import grid_of, maker_of, transport_of
-from weft.training.distributed.scheduler import ConfigScheduler, held_out
+from weft.training.distributed.scheduler import ConfigScheduler
 
 ORDERS = ["lexicographic", "uniform", "gray", "easy", "regret"]
 

@@ -225,3 +225,41 @@ def test_run_that_is_judged_by_missed_deadlines_is_refused_in_words(tmp_path: Pa
     (folder / "metrics.jsonl").write_text(f"{json.dumps(row)}\n")
     with pytest.raises(InputError, match="expected a judgement by job time or makespan, got none"):
         read_curve(folder)
+
+
+def allocator_run(folder: Path, times: Sequence[float]) -> Path:
+    """A run of agents of edge clusters, judged in every second update."""
+    folder.mkdir(parents=True)
+    rows: list[dict[str, object]] = []
+    for k, time in enumerate(times, start=1):
+        rows.append({"update": 2 * k - 1, "samples": 200 * k - 100})
+        rows.append(
+            {
+                "update": 2 * k,
+                "samples": 200 * k,
+                "validation_greedy": time,
+                "validation": time,
+                "mode": "greedy",
+            }
+        )
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+def test_allocators_are_judged_by_completion_time(tmp_path: Path):
+    for seed, times in enumerate(([22.0, 9.0, 13.0], [20.0, 10.0, 11.0]), start=1):
+        allocator_run(tmp_path / "runs" / f"seed-{seed}", times)
+    found = findings(read_curve(tmp_path / "runs"))
+    assert found.completion == (21.0, 12.0, 9.5)
+    assert "mean completion time in validation: 21.00 steps at first, 12.00 in the end, 9.50 at best" in str(
+        found
+    )
+
+
+def test_curves_of_allocators_are_drawn_alone(tmp_path: Path):
+    curve = read_curve(allocator_run(tmp_path / "agents", [22.0, 9.0]))
+    draw_curves([curve], tmp_path / "curves.svg")
+    assert "completion time" in (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    other = read_curve(write_run(tmp_path / "run", FALLING))
+    with pytest.raises(InputError, match="got agents of edge clusters and others"):
+        draw_curves([curve, other], tmp_path / "both.svg")

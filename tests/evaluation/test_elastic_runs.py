@@ -14,7 +14,9 @@ from weft.evaluation.sweep.elastic_runs import least_mean_time
 from weft.kinds import ELASTIC
 from weft.model.elastic_oracle import first_fault
 from weft.model.elastic_run import CLUSTER, STEP, UNITS
+from weft.model.elastic_schedule import schedule_of
 from weft.scenarios import parse_assignments, scenario
+from weft.scenarios.scenario import ALLOCATORS_OF_FILES
 from weft.schedulers.allocators.rules import static_10
 from weft.schedulers.allocators.running import run_all
 
@@ -71,13 +73,31 @@ def test_a_users_table_gives_the_types(tmp_path: Path):
     assert chosen.inputs == (str(tmp_path / "speeds.csv"),)
 
 
+def test_a_table_may_state_memory_and_has_losses_where_they_are_asked_for(tmp_path: Path):
+    file = tmp_path / "speeds.csv"
+    file.write_text("task,cpu,gpu,memory,seconds\ntrain,1,1,8,40\ntrain,4,1,8,10\n")
+    settings = {"types": "table", "table": str(file), "least": "1x1", "most": "4x1", "noise": 0}
+    problem = scenario("edge-multi-3", **settings, capacity=["4x4x16"]).elastic("test", 0)
+    assert problem.types[0].least == (1, 1, 8) and problem.types[0].most == (4, 1, 8)
+    assert problem.types[0].steps((2, 1, 8)) == 2  # 0.5 per step, halfway between 0.25 and 1 by a third
+    with pytest.raises(InputError, match="column memory: expected capacities with memory, such as 16x16x64"):
+        scenario("edge-multi-3", **settings, capacity=["4x4"]).elastic("test", 0)
+    with pytest.raises(InputError, match=r"settings\.progress: expected a column loss, for progress=loss"):
+        scenario("edge-multi-3", **settings, capacity=["4x4x16"], progress="loss").elastic("test", 0)
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({"capacity": "16"}, "settings.capacity: expected CPUs x GPUs such as 16x16, got '16'"),
         ({"capacity": ["8x8", "4x4"]}, "settings.capacity: expected one or 3 capacities, got 2"),
         ({"types": "table"}, "settings.table: expected a file, got ''"),
-        ({"capacity": ["1x1"]}, "needs more than any cluster has"),
+        (
+            {"capacity": ["1x1"]},
+            "settings.capacity: expected at least 2x1 for every cluster, what a task needs (settings.least), got 1x1",
+        ),
+        ({"capacity": ["16x16", "16x16", "16x0"]}, "(settings.least), got 16x0"),
+        ({"capacity": 16}, "settings.capacity: expected a text or a list of texts such as '16x16', got 16"),
         ({"stepping": "both"}, "settings.stepping: expected one of single, multi, got 'both'"),
     ],
 )
@@ -147,3 +167,73 @@ def test_wrong_units_are_refused(settings: dict[str, object], said: str):
 
 def test_units_of_none_are_not_a_number():
     assert parse_assignments(["least=0x1"]) == {"least": "0x1"}
+
+
+def test_errors_in_a_table_name_its_line_and_no_problem(tmp_path: Path):
+    file = tmp_path / "speeds.csv"
+    file.write_text("task,cpu,gpu,seconds\na,1,1\n")
+    settings = {"types": "table", "table": str(file)}
+    with pytest.raises(InputError) as raised:
+        weft.evaluate("edge-multi-3", ("min",), settings=settings, seeds=1)
+    assert str(raised.value) == f"{file}:2: expected 4 values, got 3"
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+TASKS = """
+curves = [[[0, 0, 0], [0, 1, 1.8], [0, 1.1, 2.0]]]
+
+[[tasks]]
+name = "resnet"
+work = 12
+curve = 0
+demands = { cpu = 1, gpu = 1 }
+
+[[tasks]]
+name = "index"
+work = 4
+demands = { cpu = 1 }
+"""
+MACHINES = """
+[[device]]
+class = "edge"
+count = 2
+slots = 8
+capacity = { cpu = 4, gpu = 2 }
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "tasks.toml").write_text(TASKS)
+    (tmp_path / "cluster.toml").write_text(MACHINES)
+    return str(tmp_path / "tasks.toml"), str(tmp_path / "cluster.toml")
+
+
+def test_a_users_file_of_elastic_tasks_runs_under_allocators(files: tuple[str, str]):
+    found = weft.evaluate(files[0], ("optimus", "static-10", "min"), cluster=files[1], check="all")
+    assert found.kind is ELASTIC and found.metric == "mean_completion" and found.unit == "steps"
+    assert [row.valid for row in found.rows] == [True] * 3
+    means = {row.scheduler: row.metrics["mean_completion"] for row in found.rows}
+    assert means == {"optimus": 5.0, "static-10": 5.5, "min": 8.0}
+
+
+def test_files_with_elastic_tasks_are_compared_under_allocators_unless_others_are_named(
+    files: tuple[str, str],
+):
+    assert weft.evaluate(files[0], cluster=files[1]).schedulers == ALLOCATORS_OF_FILES
+    with pytest.raises(InputError, match="has elastic tasks: only allocators act on them"):
+        weft.evaluate(files[0], ("heft",), cluster=files[1])
+
+
+def test_the_length_of_a_world_step_is_a_setting(files: tuple[str, str]):
+    found = weft.evaluate(files[0], ("min",), cluster=files[1], settings={"step": 2.0})
+    assert found.rows[0].metrics["mean_completion"] == 4.0
+
+
+def test_a_schedule_that_breaks_a_rule_of_the_file_is_found(files: tuple[str, str], monkeypatch):
+    monkeypatch.setattr(
+        "weft.evaluation.sweep.elastic_runs.schedule_of", lambda *given: schedule_of(*given[:2], 0.5)
+    )
+    found = weft.evaluate(files[0], ("min",), cluster=files[1], check="all")
+    assert found.rows[0].valid is False and "duration" in str(found.rows[0].fault)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from weft import Session, catalog
-from weft.errors import InputError
+from weft.errors import InputError, UnsupportedError
 from weft.evaluation.sweep.request import evaluate
 from weft.execute.virtual_runs import drive_tasks
 from weft.io.files import write_graph
@@ -130,12 +130,40 @@ def test_policy_that_follows_its_base_rule_does_what_the_weights_do(net: Candida
 
 
 def test_card_with_a_base_rule_of_another_size_is_refused(tmp_path: Path, net: CandidateNet):
-    card = Card("mine", "candidate-ppo", SHAPE, FEATURE_VERSION, training={"base": [1.0]})
+    about = {"sight": SIGHT._asdict(), "base": [1.0]}
+    card = Card("mine", "candidate-ppo", SHAPE, FEATURE_VERSION, training=about)
     save_policy(tmp_path / "mine.json", net.weights(), card)
     with pytest.raises(
         InputError, match=r"training\.base: expected 24, 30 or 31 finite numbers, got \[1\.0\]"
     ):
         load_dispatcher(str(tmp_path / "mine.json"))
+
+
+SEEN = {"sight": SIGHT._asdict()}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "training", "message"),
+    [
+        ("candidate-ppo", {}, "training.sight: expected a table with tasks and pools, of tasks, pools, profile"),
+        ("candidate-ppo", {"sight": {"tasks": 6}}, "training.sight: expected a table with tasks and pools"),
+        ("foo", SEEN, "algorithm: expected candidate-ppo or candidate-dqn, got 'foo'"),
+        ("candidate-dqn", {**SEEN, "base": [1.0, float("nan")]}, "training.base[1]: expected a finite number, got nan"),
+    ],
+)  # fmt: skip
+def test_card_that_does_not_say_what_it_is_is_refused(
+    tmp_path: Path, net: CandidateNet, algorithm: str, training: dict[str, object], message: str
+):
+    card = Card("mine", algorithm, SHAPE, FEATURE_VERSION, training=training)
+    save_policy(tmp_path / "mine.json", net.weights(), card)
+    with pytest.raises(InputError) as error:
+        load_dispatcher(str(tmp_path / "mine.json"))
+    assert message in str(error.value)
+
+
+def test_policy_has_no_shortlist(saved: str):
+    with pytest.raises(UnsupportedError, match="decides by itself what it looks at, so a shortlist would"):
+        catalog.task_dispatcher(f"{saved}+shortlist")
 
 
 def test_files_are_dispatched_by_a_saved_policy(saved: str, tmp_path: Path):

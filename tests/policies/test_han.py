@@ -181,7 +181,8 @@ def test_policy_of_three_clusters_acts_on_six(tmp_path: Path):
     assert found.slot.shape == (2, 6)
     batch.act(found.slot, found.units, found.chance)
     other = problem.replaced(types=problem.types[:1])
-    assert allocator.supports(other) == "it was trained for another number of resources or types of task"
+    said = "it was trained for 2 resources and 2 types of task, here are 2 and 1"
+    assert allocator.supports(other) == said
 
 
 def test_shipped_policy_refuses_types_that_it_does_not_know():

@@ -66,11 +66,40 @@ def test_wrong_events_are_refused_and_change_nothing():
         (lambda: session.ended("a"), "task: expected a task that runs, got 'a'"),
         (lambda: session.progressed("b", 0.5), "task: expected a task that runs, got 'b'"),
     ]
+    cases += [
+        (lambda: session.arrived(["b"], "img", ("c0",)), "task: expected a name, a text or a whole number, got ['b']"),
+        (lambda: session.arrived("b", ["img"], ("c0",)), "kind: expected one of img, lm, got ['img']"),
+        (lambda: session.arrived("b", "img", 3), "clusters: expected some of c0, c1, c2, got 3"),
+        (lambda: session.ended(["a"]), "task: expected a task that runs, got ['a']"),
+        (lambda: session.free("zz"), "cluster: expected one of c0, c1, c2, got 'zz'"),
+    ]  # fmt: skip
     for act, said in cases:
         with pytest.raises(InputError) as raised:
             act()
         assert said in str(raised.value)
     assert (session.num_alive, session.now) == (1, 0)
     session.arrived("b", "lm", ("c1",))
+    with pytest.raises(InputError, match="room: expected a whole number from 1 to 100000, got 1000000000"):
+        ElasticSession(session.problem, "min", room=10**9)
     with pytest.raises(InputError, match="the session has room for 2 tasks"):
         session.arrived("c", "lm", ("c1",))
+
+
+@pytest.mark.parametrize("progress", ["x", None, 1.0, -0.1, float("nan"), True])
+def test_progress_is_a_number_from_0_to_below_1(progress: object):
+    session = ElasticSession(scenario("edge-multi-3", clusters=1).elastic("test", 0), "min")
+    session.arrived("a", "img", ("c0",))
+    assert session.decide().starts
+    with pytest.raises(InputError, match="progress: expected a number from 0 to below 1, got "):
+        session.progressed("a", progress)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"seed": 2**80}, "seed: expected a whole number"), ({"seed": 1.5}, "seed: expected"), ({"room": "x"}, "room: expected"),
+     ({"room": 0}, "room: expected a whole number from 1 to 2147483647, got 0")],
+)  # fmt: skip
+def test_seed_and_room_are_whole_numbers(given: dict[str, object], said: str):
+    problem = scenario("edge-multi-3", clusters=1).elastic("test", 0)
+    with pytest.raises(InputError, match=said):
+        ElasticSession(problem, "min", **given)

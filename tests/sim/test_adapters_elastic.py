@@ -68,3 +68,39 @@ def test_wrong_actions_and_kinds_are_refused():
         InputError, match="kind: expected agents, of which every cluster has one, got 'single'"
     ):
         weft.make_env("edge-single-3")
+
+
+@pytest.mark.parametrize("seed", [1.5, 2**70, -1, "x", True])
+def test_seeds_are_whole_numbers_of_64_bits(seed: object):
+    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 to 2\^63 - 1, got "):
+        make().reset(seed=seed)
+
+
+def test_no_step_before_or_after_an_episode():
+    env = make()
+    with pytest.raises(InputError, match="step: expected reset first: no episode is under way"):
+        env.step({})
+
+
+@pytest.mark.parametrize(
+    ("actions", "said"),
+    [
+        ({"zz": np.array([1, 2, 3])}, "actions: expected agents of c0, c1, c2, got 'zz'"),
+        (3, "actions: expected actions by agent, got 3"),
+        ({"c0": np.array([99, 1, 1])}, "action of c0: expected a slot from 0 to 10 and units >= 0, got [99, 1, 1]"),
+        ({"c0": np.array([-5, 1, 1])}, "action of c0: expected a slot from 0 to 10"),
+        ({"c0": np.array([0, 1, -1])}, "action of c0: expected a slot from 0 to 10"),
+    ],
+)  # fmt: skip
+def test_actions_outside_the_space_are_refused(actions: object, said: str):
+    env = make()
+    env.reset(seed=1)
+    with pytest.raises(InputError) as raised:
+        env.step(actions)
+    assert said in str(raised.value)
+
+
+def test_agents_without_an_action_take_nothing():
+    env = make()
+    env.reset(seed=1)
+    assert set(env.step({})[1]) == {"c0", "c1", "c2"}

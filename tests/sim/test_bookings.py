@@ -21,6 +21,7 @@ from weft.session import Session
 from weft.sim.tasks.candidates import CandidateSight
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.testing.problems import COSTS, DATA, LINKS, SHAPES
+from weft.training.recipes import read_recipe
 
 RULES = ("fifo", "edf", "eft", "heft", "srw", "priced", "es", "dask-like")
 GPU = DeviceClass("gpu", memory=16.0)
@@ -274,6 +275,14 @@ def test_who_binds_ahead_refuses_bookings(name: str):
     problem = two_gpus(Job(TaskGraph([1.0]), booking=Booking(("gpu",))))
     reason = catalog.task_dispatcher(name).supports(problem)
     assert reason is not None and "books devices: who binds tasks to devices ahead of time" in reason
+
+
+def test_recipe_with_copies_refuses_bookings_and_names_copies():
+    recipe = read_recipe("tasks-quick", {"bookings": 1, "candidates.copies": True})
+    with pytest.raises(
+        InputError, match=r"^copies: job .* books devices: a task behind a copy .* go without copies$"
+    ):
+        recipe.check(0)
 
 
 def test_planner_refuses_bookings_beside_other_jobs_only():

@@ -82,6 +82,12 @@ def test_rule_without_weights_has_no_shortlist():
         catalog.task_dispatcher("fifo+shortlist")
 
 
+@pytest.mark.parametrize("name", ["lachesis", "decima-deft", "deft", "dask-like"])
+def test_dispatcher_that_decides_by_itself_has_no_shortlist(name: str):
+    with pytest.raises(UnsupportedError, match=f"{name} decides by itself what it looks at, so a shortlist"):
+        catalog.task_dispatcher(f"{name}+shortlist")
+
+
 def test_planner_has_no_shortlist():
     with pytest.raises(InputError, match="shortlist"):
         catalog.task_dispatcher("plan:heft+shortlist")

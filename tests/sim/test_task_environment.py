@@ -227,6 +227,25 @@ def test_sight_refuses_nothing_to_see():
         TaskSetup(streams(1), CandidateSight(tasks=0))
 
 
+@pytest.mark.parametrize("field", ["reward_scale", "time_unit"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), True])
+def test_setup_refuses_scales_that_are_no_numbers_above_zero(field: str, value: float):
+    with pytest.raises(InputError, match=f"{field}: expected a number > 0, got {value!r}"):
+        TaskSetup(streams(1), **{field: value})
+
+
+def test_environment_refuses_to_be_none():
+    with pytest.raises(InputError, match="num_envs: expected a whole number >= 1, got 0"):
+        TaskEnv(TaskSetup(streams(1)), 0)
+
+
+@pytest.mark.parametrize("action", [-5, 1_000_000])
+def test_environment_refuses_choices_that_do_not_exist(action: int):
+    env = TaskEnv(TaskSetup(streams(1)), 2)
+    with pytest.raises(InputError, match=f"actions: expected 0 to {env.num_choices - 1}, got {action}"):
+        env.step(np.array([[0], [action]]))
+
+
 # -- Gymnasium --------------------------------------------------------------------------------------------
 
 

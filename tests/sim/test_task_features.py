@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import SEEDS, make_cluster, make_graph
 
 from weft.errors import InputError
-from weft.model.problem import Problem
+from weft.model import Job, Problem
 from weft.scenarios import scenario
 from weft.sim.tasks.candidates import COLUMNS, MOST, WORLD, CandidateSight, check_sight
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
@@ -108,7 +111,7 @@ class Twin:
             "next expected end": np.log1p(min(ends) / self.unit) if ends else 0.0,
             "share of slots in use": (capacity - free).sum() / capacity.sum(),
             "mean time left of what runs": np.log1p(self.left(self.rows) / self.unit),
-            "recent run times over those stated": s.class_ratio[0].mean(),
+            "recent run times over those stated": s.class_ratio[0, np.unique(w.device_class)].mean(),
         }
 
     def listed(self) -> tuple[np.ndarray, np.ndarray]:
@@ -223,6 +226,27 @@ def test_a_switch_hides_its_group_and_nothing_else(switch: str):
         part.step(actions)
     names = {name for name, seen in zip((*WORLD, *COLUMNS * whole.num_choices), shown, strict=True) if seen}
     assert GROUPS[switch] <= names  # each of them was something
+
+
+def on_classes(seed: int, num_classes: int) -> Problem:
+    """A few jobs under noise on a cluster of up to so many classes."""
+    cluster = make_cluster(seed, 2 * num_classes, num_classes, "uniform", is_plain=seed % 2 == 0)
+    graphs = [make_graph(seed + j, 6, "random", "uniform", "uniform") for j in range(4)]
+    jobs = [Job(graph, f"job{j}", 3.0 * j) for j, graph in enumerate(graphs)]
+    return Problem(jobs, cluster, noise=0.3, bias=0.5)
+
+
+@given(seed=SEEDS, others=st.integers(1, 7))
+@settings(max_examples=15, deadline=None)
+def test_observation_does_not_depend_on_what_is_beside_it(seed: int, others: int):
+    own, other = on_classes(seed, 2), on_classes(seed + 1, others)
+    alone, beside = (TaskEnv(TaskSetup(some, SIGHT), len(some), 1) for some in ((own,), (own, other)))
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        np.testing.assert_array_equal(beside.observation[0], alone.observation[0])
+        chosen = rng.choice(np.flatnonzero(alone.mask[0, 0]))
+        alone.step(np.array([[chosen]]))
+        beside.step(np.array([[chosen], [beside.mask[1, 0].argmax()]]))
 
 
 def test_chain_counts_tasks_to_the_end():

@@ -84,7 +84,13 @@ def test_resumed_run_ends_with_the_same_bytes(tmp_path: Path):
         ({"candidates.tasks": 0}, "candidates.tasks: expected a whole number from 1 to 1024"),
         ({"candidates.views": 3}, "candidates.views: unknown; expected one of tasks, pools"),
         ({"hidden": [32, 32]}, "config.hidden: expected one width"),
-        ({"streams": 0}, "streams: expected a whole number >= 1"),
+        ({"streams": 0}, "streams: expected a whole number from 1 to 1,000,000, got 0"),
+        ({"num_envs": 10_000_000}, "num_envs: expected a whole number from 1 to 65536, got 10000000"),
+        ({"validation.rules": ["nope"]}, "^validation.rules: no dispatcher 'nope'"),
+        (
+            {"num_envs": 60_000, "num_steps": 60_000},
+            r"config.num_steps: expected what fits into .* GB of memory, got what takes",
+        ),
     ],
 )
 def test_recipe_refuses(change: dict[str, object], message: str):
@@ -149,3 +155,21 @@ def test_recipe_refuses_a_repeated_job():
     recipe = replace(read_recipe("tasks-quick"), scenario="conditional", settings={})
     with pytest.raises(InputError, match="scenario: conditional is one repeated job"):
         recipe.check(0)
+
+
+def test_other_base_rule_than_that_of_the_first_weights_is_said(tmp_path: Path):
+    weft.train("tasks-quick", tmp_path / "run", settings=TINY)
+    said: list[str] = []
+    start = f"{tmp_path / 'run'}@best"
+    for base in ("priced", "es"):
+        weft.train(
+            "tasks-quick",
+            tmp_path / base,
+            settings={**TINY, "base": base},
+            start=start,
+            on_notice=said.append,
+        )
+    assert [line for line in said if "base rule" in line] == [
+        f"{start} was trained with another base rule than es: candidates now come in another order, "
+        "and another choice is marked"
+    ]

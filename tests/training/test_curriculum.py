@@ -13,7 +13,8 @@ import weft
 from weft.policies.checkpoint import load_policy
 from weft.training.distributed.curriculum import Curriculum, arcs, gray_path
 from weft.training.distributed.leases import LeaseReport, Seats
-from weft.training.distributed.scheduler import ConfigScheduler, Grid, held_out
+from weft.training.distributed.points import held_out
+from weft.training.distributed.scheduler import ConfigScheduler, Grid
 
 GRID = Grid(
     np.array([(a, b) for a in range(3) for b in range(3)]),

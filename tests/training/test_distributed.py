@@ -323,18 +323,75 @@ def test_run_stops_after_too_many_failures():
         trained(spread(transport, max_failures=2))
 
 
+# What rows say
+
+
+def test_rows_in_which_only_learning_happened_carry_the_last_rate():
+    learner = spread()
+    learner.step()
+    before = learner.collecting.row()["decisions_per_second"]
+    assert before > 0
+    assert learner.collecting.row()["decisions_per_second"] == before
+
+
+def test_first_rate_does_not_count_the_start_of_the_roles():
+    learner = spread()
+    learner.collecting.tally.started -= 1e6
+    assert learner.step()["decisions_per_second"] > 1.0
+
+
 # Recipes
+
+
+HERE = {"distributed.engine": "local"}
+LEASED = {**HERE, "curriculum.order": "uniform", "load": [0.6, 0.9], "tasks": [6, 8]}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"distributed.engine": "mpi"}, "distributed.engine: expected"),
-        ({"distributed.actors": 0}, "distributed.actors: expected a whole number >= 1"),
-        ({"distributed.backups": 1}, "distributed.backups: expected 0 unless mode = 'sync'"),
-        ({"distributed.learners": 2}, "distributed.learners: expected 1 with mode = 'apex'"),
+        ({"distributed.actors": 0}, "distributed.actors: expected a whole number from 1 to 1000, got 0"),
+        (
+            {**HERE, "distributed.actors": 5000},
+            "distributed.actors: expected a whole number from 1 to 1000, got 5",
+        ),
+        ({**HERE, "distributed.servers": 10**5}, "distributed.servers: expected a whole number from 1 to 10"),
+        (
+            {**HERE, "distributed.servers": 2},
+            "servers: expected 1 unless mode = 'sync' or 'async' or 'gorila'",
+        ),
+        ({**HERE, "distributed.backups": 1}, "distributed.backups: expected 0 unless mode = 'sync', got 1"),
+        ({**HERE, "distributed.learners": 2}, "distributed.learners: expected 1 unless mode = 'sync' or"),
+        (
+            {**HERE, "distributed.fetch_every": 4},
+            "distributed.fetch_every: expected 1 unless .*'gorila', got 4",
+        ),
+        (
+            {**HERE, "distributed.in_flight": 3},
+            "distributed.in_flight: expected 1 with engine = 'local'.* got 3",
+        ),
+        ({"distributed.actors": 3}, "distributed.actors: expected an engine too .*, got 3"),
+        ({"distributed.mode": "gorila"}, "distributed.mode: expected an engine too .*, got 'gorila'"),
         ({"distributed.speed": 2}, "distributed.speed"),
         ({"curriculum.order": "gray"}, "distributed.engine: expected an engine"),
+        ({"curriculum.values": 2}, "curriculum.values: expected an order too.*, got 2"),
+        ({**HERE, "curriculum.held_out": 0.3}, "curriculum.held_out: expected an order too.*, got 0.3"),
+        (
+            {**LEASED, "curriculum.rise": 0.3},
+            "curriculum.rise: expected nothing else unless order = 'easy', got",
+        ),
+        (
+            {**LEASED, "curriculum.exploration": "ladder", "curriculum.epsilon": 0.3},
+            "curriculum.epsilon: expected nothing else with exploration = 'ladder', got 0.3",
+        ),
+        ({**LEASED, "curriculum.held_out": 1}, "curriculum.held_out: expected a number >= 0 and < 1, got 1"),
+        (
+            {**LEASED, "curriculum.held_out": 0.99},
+            "held_out: .* leaves at least one of 4 configurations, got 0.99",
+        ),
+        ({**LEASED, "curriculum.dimensions": 99}, "curriculum.dimensions: expected at most 2, .*, got 99"),
+        ({**LEASED, "curriculum.values": 3}, "curriculum.values: expected at most 2, .*, got 3"),
     ],
 )
 def test_recipe_refuses(change: dict[str, object], message: str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import weft
 from weft.errors import InputError
 from weft.policies.checkpoint import load_policy
+from weft.training.recipes import read_recipe
 
 TINY = {
     "streams": 4,
@@ -35,7 +37,8 @@ def test_one_actor_in_this_process_learns_what_one_process_learns(tmp_path: Path
     assert weights_of(tmp_path / "alone") == weights_of(tmp_path / "spread")
 
 
-def test_several_actors_give_the_same_twice_and_after_a_break(tmp_path: Path):
+@pytest.mark.parametrize("actors", [2, 3])
+def test_several_actors_give_the_same_twice_and_after_a_break(actors: int, tmp_path: Path):
     class Stop(Exception):
         """Interrupts a run."""
 
@@ -43,7 +46,7 @@ def test_several_actors_give_the_same_twice_and_after_a_break(tmp_path: Path):
         if progress.update == 2:
             raise Stop
 
-    where = {"settings": TINY, "engine": "local", "actors": 2}
+    where = {"settings": TINY, "engine": "local", "actors": actors}
     weft.train("tasks-quick", tmp_path / "whole", **where)
     with pytest.raises(Stop):
         weft.train("tasks-quick", tmp_path / "cut", **where, on_progress=stop)
@@ -51,13 +54,24 @@ def test_several_actors_give_the_same_twice_and_after_a_break(tmp_path: Path):
     assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "cut")
 
 
+def test_actors_take_environments_unevenly(tmp_path: Path):
+    settings = {**TINY, "num_envs": 5, "samples": 320}
+    weft.train("tasks-quick", tmp_path / "run", settings=settings, engine="local", actors=3)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["samples"] == 480  # an update that imitates, two that do not
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"distributed.actors": 3}, "distributed.actors: expected a divisor of num_envs = 4: 1, 2, 4; got 3"),
-        ({"distributed.mode": "async"}, "distributed.mode: expected 'apex'"),
+        ({"distributed.actors": 5}, "distributed.actors: expected at most num_envs = 4, got 5"),
+        (
+            {"distributed.mode": "async"},
+            "distributed.mode: expected 'apex': PPO has one learner; got 'async'",
+        ),
+        ({"distributed.shards": 4}, "distributed.shards: expected 1: PPO has no use for another, got 4"),
     ],
 )
-def test_ppo_refuses(change: dict[str, object], message: str, tmp_path: Path):
+def test_ppo_refuses_when_the_recipe_is_read(change: dict[str, object], message: str):
     with pytest.raises(InputError, match=message):
-        weft.train("tasks-quick", tmp_path / "run", settings={**TINY, **change}, engine="local")
+        read_recipe("tasks-quick", {**TINY, **change, "distributed.engine": "local"})

@@ -182,6 +182,14 @@ def test_epsilon_of_a_ladder_differs_by_environment():
     assert Exploration(replace(config, num_envs=1), 0).epsilon(0).tolist() == [0.4]
 
 
+def test_epsilon_falls_exponentially_with_decisions():
+    config = DQNConfig(
+        num_envs=2, exploration="exponential", epsilon=0.9, epsilon_end=0.05, epsilon_decisions=100.0
+    )
+    found = [Exploration(config, 0).epsilon(collected)[1] for collected in (0, 100, 10**6)]
+    np.testing.assert_allclose(found, [0.9, 0.05 + 0.85 * np.exp(-1.0), 0.05])
+
+
 def test_epsilon_falls_linearly_with_decisions():
     config = DQNConfig(
         samples=1000, num_envs=2, exploration="linear", epsilon=1.0, epsilon_end=0.2, epsilon_share=0.5
@@ -338,7 +346,7 @@ def test_run_begins_with_the_weights_of_another(tmp_path: Path):
     ("change", "message"),
     [
         ({"replay_ratio": -1}, "replay_ratio: expected a number >= 0"),
-        ({"exploration": "none"}, "exploration: expected linear or ladder"),
+        ({"exploration": "none"}, "exploration: expected one of linear, exponential, ladder"),
         ({"target_rate": 0.0}, "target_rate: expected a number > 0 and <= 1"),
         ({"minibatch": 512}, "minibatch: expected at most replay = 256, got 512"),
         ({"clip": 0.2}, "settings.clip|clip: "),
@@ -363,3 +371,19 @@ def test_weights_of_a_policy_head_are_refused(tmp_path: Path):
     weft.train("tasks-quick", tmp_path / "ppo", settings=settings)
     with pytest.raises(InputError, match=r"architecture.head: .*expected 'q', got 'policy'"):
         weft.train("workflows-dqn-quick", tmp_path / "dqn", settings=TINY, start=f"{tmp_path / 'ppo'}@last")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"replay_candidates": 10**15}, "replay_candidates: expected a whole number from 1 to 65536, got"),
+        ({"replay": 10**11}, "replay: expected a whole number from 1 to 1,000,000,000, got 100000000000"),
+        ({"replay": 10**9}, "config.replay: expected what fits into .* GB of memory, got what takes"),
+        ({"return_steps": 60_000}, "replay: expected at least 240008 for 4 environments, got 256"),
+        ({"warmup": 512}, "samples: expected more than warmup = 512, or nothing is learned, got 512"),
+        ({"validation.rules": ["nope"]}, "^validation.rules: no dispatcher 'nope'"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_beforehand(change: dict[str, object], message: str):
+    with pytest.raises(InputError, match=message):
+        read_recipe("workflows-dqn-quick", {**TINY, **change}).check(0)

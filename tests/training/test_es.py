@@ -189,6 +189,11 @@ def test_config_refuses_an_objective_without_three_weights(objective: tuple[floa
         ESConfig(objective=objective)
 
 
+def test_rules_of_the_validation_are_looked_up_beforehand():
+    with pytest.raises(InputError, match=r"^validation\.rules: no dispatcher 'nope'"):
+        read_recipe("workflows-es", {**SMALL, "validation.rules": ["nope"]}).check(0)
+
+
 def test_config_refuses_to_freeze_all():
     with pytest.raises(InputError, match="expected a weight that is not frozen"):
         ESConfig(frozen=NAMES)
@@ -197,3 +202,41 @@ def test_config_refuses_to_freeze_all():
 def test_config_refuses_a_weight_that_is_not_there():
     with pytest.raises(InputError, match="no weight 'prise'; did you mean 'price'"):
         ESConfig(free=("prise",))
+
+
+def test_config_lists_the_weights_where_none_is_close():
+    with pytest.raises(
+        InputError, match="free: no weight 'nope'; expected some of work left, work left x backlog"
+    ):
+        ESConfig(free=("nope",))
+
+
+@pytest.mark.parametrize("field", ["population", "generations", "episodes"])
+def test_config_refuses_more_than_anybody_means(field: str):
+    with pytest.raises(InputError, match=f"{field}: expected a whole number from"):
+        ESConfig(**{field: 10**9})
+
+
+def test_search_may_begin_from_a_rule_by_its_name(tmp_path: Path):
+    train("workflows-es", tmp_path / "named", settings=SMALL, start="srw")
+    train("workflows-es", tmp_path / "begun", settings={**SMALL, "begin": "srw"})
+    ends = [load_policy(f"{tmp_path / name}@last")[0]["weights"].tolist() for name in ("named", "begun")]
+    assert ends[0] == ends[1]
+
+
+def test_progress_names_what_the_search_began_with(tmp_path: Path):
+    recipe, said = read_recipe("workflows-es", SMALL), []
+    train(
+        "workflows-es",
+        tmp_path / "run",
+        settings=SMALL,
+        start="es",
+        on_progress=lambda one: said.append(one.row),
+    )
+    assert recipe.progress_in_words(said[-1]).endswith("% against es")
+
+
+def test_next_command_has_the_load_of_the_recipe():
+    for load, told in ((0, "--set load=0"), ([0.5, 0.8], "--set 'load=[0.5, 0.8]'")):
+        recipe = read_recipe("workflows-es", {**SMALL, "load": load})
+        assert recipe.next_command("RUN").endswith(f"{told} --seeds 8")

@@ -270,3 +270,29 @@ def test_extended_recipe_keeps_settings_of_the_same_generator(tmp_path: Path) ->
     found = read_recipe(path).to_dict()
     usual = read_recipe("conditional-join").to_dict()
     assert (found["settings"], found["vary"]) == (usual["settings"], usual["vary"])
+
+
+@pytest.mark.parametrize("name", ["3", "true", '""'])
+def test_name_that_is_no_text_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f'schema = "weft/training/1"\nextends = "tasks-quick"\nname = {name}\n')
+    with pytest.raises(InputError, match=r"own\.toml: name: expected a name, got"):
+        read_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('algorithm = "ppo"\nscenario = "edge-single-3"', "algorithm: expected mappo for the scenario edge-single-3, which has edge clusters, got 'ppo'"),
+        ('algorithm = "mappo"\nscenario = "conditional"', "which has no edge clusters, got 'mappo'"),
+        ('extends = "edge-quick"\nscenario = "edge-singl"', "scenario: no scenario 'edge-singl'; did you mean"),
+        ('extends = "edge-quick"\n[settings]\nfoo = 3', "settings.foo: no setting 'foo'"),
+    ],
+)  # fmt: skip
+def test_recipe_and_its_scenario_have_to_go_together(tmp_path: Path, text: str, said: str):
+    """The error names the file of the recipe."""
+    file = tmp_path / "mine.toml"
+    file.write_text(f'schema = "weft/training/1"\n{text}\n')
+    with pytest.raises(InputError) as raised:
+        read_recipe(file)
+    assert str(raised.value).startswith(f"{file}: ") and said in str(raised.value)

@@ -82,6 +82,14 @@ REFUSED = {
     "weights of another": ("adas-dqn --from conditional-ppo", "expected a net of candidates as the recipe trains"),
     "weights of no rule": ("workflows-es --from conditional-ppo", "conditional-ppo is no vector of weights"),
     "too short": ("adas-dqn --set samples=100", "samples: expected more than warmup = 20000, or nothing is learned"),
+    "too many actors to learn": (
+        "adas-dqn --engine local --actors 100 --set num_envs=9 --set warmup=500 --set samples=2000",
+        "samples: expected at least 3600, for 100 x 9 environments return_steps + 1 = 4 decisions each, or nothing",
+    ),
+    "no batch": (
+        "adas-dqn --set num_envs=9 --set warmup=570 --set samples=576",
+        "minibatch: expected at most 48, what is learned from after warmup, or nothing is, got 512",
+    ),
     "no deadlines": ("adas-quick --set horizon=1", "none lies within the horizon, got 1"),
     "other base": ("conditional --set jobs=0xf", "--set jobs: expected a decimal number, got '0xf'"),
 }  # fmt: skip

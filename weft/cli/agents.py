@@ -118,13 +118,16 @@ def _episode(found: Chosen, seed: int) -> tuple[str, int]:
     return label, world_of(found, found.problem_name("test", 0), seed)
 
 
-def run_scenario(name: str, scheduler: str, seed: int, out: Path | None, as_json: bool) -> None:
+def run_scenario(
+    name: str, scheduler: str, settings: list[str] | None, seed: int, out: Path | None, as_json: bool
+) -> None:
     """``weft run`` of a scenario of edge clusters: live, with the defaults of ``weft agents``."""
     from weft.execute.agents.running import run_agents
     from weft.execute.agents.setup import Setup
+    from weft.scenarios import parse_assignments
     from weft.scenarios import scenario as chosen
 
-    found = chosen(name)
+    found = chosen(name, **parse_assignments(settings or []))
     problem = found.elastic("test", 0)
     with opt.named(*_OPTIONS):
         setup = Setup(scheduler, *_episode(found, seed))

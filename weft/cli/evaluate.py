@@ -13,7 +13,7 @@ import typer
 from weft.cli import options as opt
 from weft.cli import output
 from weft.cli.evaluate_tables import show
-from weft.kinds import QUEUES
+from weft.kinds import ELASTIC, QUEUES
 
 if TYPE_CHECKING:
     from weft.evaluation.sweep.evaluation import Evaluation
@@ -26,6 +26,7 @@ NOT_VALID = 1
 """Exit code where a schedule breaks a rule."""
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal."""
+DISPATCHED = "tasks are dispatched as jobs are released"
 ENOUGH = 10
 """Seeds with which a difference between the usual dispatchers can be told from chance."""
 
@@ -109,7 +110,8 @@ def evaluate(
     given = request.cells_of(what, parse_assignments(settings or []), cluster)
     cells = request.dispatched_if_asked(given, names)
     if cells != given:
-        output.note("weft: tasks are dispatched as jobs are released, not planned (--set run=plan plans)")
+        how_run = "units are given in world steps by allocators" if cells[0].kind is ELASTIC else DISPATCHED
+        output.note(f"weft: {how_run}, not planned (--set run=plan plans)")
     _check_plot(plot, cells[0])
     _say_metric(cells[0])
     numbers = range(seed, seed + (seeds or _usual_seeds(cells[0])))

@@ -34,6 +34,8 @@ def show(found: Evaluation, out: Path | None, has_aggregates: bool) -> None:
 
     for cell in found.cells:
         _show_cell(found, cell.label)
+        if found.kind is ELASTIC:
+            _say_bound(found, cell.label)
     if found.envelopes:
         _show_envelopes(found)
     if has_aggregates:
@@ -179,12 +181,20 @@ def _show_cell(found: Evaluation, cell: str) -> None:
     )
 
 
+def _say_bound(found: Evaluation, cell: str) -> None:
+    """How long tasks take where none is in another one's way."""
+    from weft.evaluation.sweep.elastic_runs import mean_bound
+
+    bound = output.number(mean_bound(found, cell))
+    output.say(f"no-contention bound: {bound} steps, the mean if every task had a cluster of its own")
+
+
 def _columns(found: Evaluation) -> dict[str, str]:
     """Header -> metric of the columns beside the mean; none for batches where all are full."""
     if found.kind is PROBLEMS:
         return _COLUMNS
     if found.kind is ELASTIC:
-        return _ELASTIC_COLUMNS
+        return {key: metric for key, metric in _ELASTIC_COLUMNS.items() if metric in found.metrics}
     is_full = all(one.mean == 1.0 for one in found.summary if one.metric == "batch_fill")
     return {
         key: metric for key, metric in _STREAM_COLUMNS.items() if not (metric == "batch_fill" and is_full)

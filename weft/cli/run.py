@@ -93,6 +93,13 @@ RealTime = Annotated[
     bool, typer.Option("--real-time", help="Rehearse without scaling: as long as the file says.")
 ]
 
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A setting of the scenario of edge clusters; repeatable."
+    ),
+]
+
 
 def run(
     context: typer.Context,
@@ -115,6 +122,7 @@ def run(
     budget: opt.Budget = None,
     effort: opt.Effort = None,
     seed: opt.Seed = 0,
+    settings: Settings = None,
     out: Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder --out.")] = False,
     as_json: opt.Json = False,
@@ -127,6 +135,10 @@ def run(
     if graph is not None and is_scenario(graph):
         _run_scenario(context, graph)
         return
+    if settings:
+        raise InputError(
+            "is about scenarios of edge clusters: files and jobs have no settings", field="--set"
+        )
     times: dict[str, Any] = {
         "budget": opt.parse_duration(budget),
         "seconds": opt.parse_duration(length, "--length"),
@@ -174,7 +186,7 @@ def _run_scenario(context: typer.Context, name: str) -> None:
         )
     given = context.params
     told = {key for key in given if getattr(context.get_parameter_source(key), "name", "") == "COMMANDLINE"}
-    strange = sorted(told - {"graph", "scheduler", "on", "seed", "out", "as_json"})
+    strange = sorted(told - {"graph", "scheduler", "on", "seed", "settings", "out", "as_json"})
     if strange:
         option = f"--{strange[0].replace('_', '-')}"
         raise InputError(f"is not about edge clusters: see weft agents {name} --help", field=option)
@@ -183,7 +195,7 @@ def _run_scenario(context: typer.Context, name: str) -> None:
             f"edge clusters run on this machine: expected local, got {given['on']!r}", field="--on"
         )
     scheduler = given["scheduler"] if "scheduler" in told else "optimus"
-    run_scenario(name, scheduler, given["seed"], given["out"], given["as_json"])
+    run_scenario(name, scheduler, given["settings"], given["seed"], given["out"], given["as_json"])
 
 
 def _carry_out(request: Request, out: Path | None, resume: bool, as_json: bool) -> None:

@@ -78,15 +78,15 @@ def _validate_run(folder: Path, as_json: bool) -> None:
 
 def _validate_agents(folder: Path, as_json: bool) -> None:
     """Check the journals of edge clusters that ran live."""
-    from weft.execute.agents.running import read_agents
+    from weft.execute.agents.running import check_agents, read_agents
 
     with output.progress(f"checking the journals of {folder}"):
-        ran = read_agents(folder)
-        faults = ran.faults
-    num = ran.checked.num_completed
+        checked = check_agents(folder)
+        faults = read_agents(folder).faults if checked.ok else checked.faults
+    num = checked.num_completed
     violations = [{"rule": "promise", "task": None, "device": None, "detail": fault} for fault in faults]
-    good = f"valid: {output.count(num, 'task')} completed, each once, in {ran.checked.last_step} world steps"
-    _say_violations(violations, {"reported": num, "steps": ran.checked.last_step}, good, as_json)
+    good = f"valid: {output.count(num, 'task')} completed, each once, in {checked.last_step} world steps"
+    _say_violations(violations, {"reported": num, "steps": checked.last_step}, good, as_json)
 
 
 def _say_violations(

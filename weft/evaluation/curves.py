@@ -2,7 +2,7 @@
 
 A curve is one run, or a folder of runs that differ in their seed. Reads ``metrics.jsonl``, which the
 training wrote; job times are those of the validation streams. Dispatchers are judged by samples,
-one-shot planners by updates.
+one-shot planners by updates; allocators by the mean completion time of their validation episodes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from weft.evaluation.milestones import LAST, final, from_where, is_passed, is_se
 from weft.evaluation.statistics import Interval, mean_interval
 from weft.io.runs import METRICS, VALIDATED, RunRecord, read_record, run_folders
 from weft.model.graph import Bools, Floats, Ints
+
+COMPLETION = "validation"
+"""The mean completion time of allocators in validation, in world steps; the best of their ways to act."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,11 @@ class Curve:
     def is_planner(self) -> bool:
         """Whether it is of a planner, and so over updates."""
         return all(name in self.columns for name in VALIDATED)
+
+    @property
+    def is_allocator(self) -> bool:
+        """Whether it is of agents of edge clusters."""
+        return COMPLETION in self.columns
 
     @property
     def points(self) -> tuple[str, ...]:
@@ -75,7 +83,7 @@ def _judgements(run: RunRecord) -> dict[int, dict[str, float]]:
     """Samples, or updates -> the numbers of each row that has a judgement."""
     found = {}
     for line, row in enumerate(run.rows, start=1):
-        if any(key in VALIDATED or key in run.against or key.startswith("jct_") for key in row):
+        if any(key in (*VALIDATED, *run.against, COMPLETION) or key.startswith("jct_") for key in row):
             numbers = {key: value for key, value in row.items() if isinstance(value, int | float)}
             if run.counted not in numbers:
                 file = str(run.folder / METRICS)
@@ -166,6 +174,8 @@ class Findings:
     """Metric with the job time against rules -> which rules."""
     varied: str = ""
     """The setting whose values the points are; empty: not known."""
+    completion: tuple[float, float, float] | None = None
+    """Mean completion time of allocators over training seeds: first, last, and the lowest of each."""
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.num_runs} training seed{'' if self.num_runs == 1 else 's'}"]
@@ -180,6 +190,11 @@ class Findings:
         if self.envelope is not None:
             lines.append(f"  in the end {self.envelope} against {self.against['envelope_percent']}")
         lines += [f"  {course}" for course in self.courses]
+        if self.completion is not None:
+            first, last, best = (f"{value:.2f}" for value in self.completion)
+            lines.append(
+                f"  mean completion time in validation: {first} steps at first, {last} in the end, {best} at best"
+            )
         return "\n".join(lines)
 
     def _where_settled(self) -> str:
@@ -217,6 +232,10 @@ def findings(curve: Curve) -> Findings:
     )
     if curve.is_planner:
         return replace(made, courses=tuple(Course.of(curve, column) for column in VALIDATED))
+    if curve.is_allocator:
+        times = curve.columns[COMPLETION]
+        ends = (times[:, 0], times[:, -1], times.min(1))
+        made = replace(made, completion=tuple(float(one.mean()) for one in ends))  # type: ignore[arg-type]
     if "envelope_percent" in curve.columns:
         made = replace(made, envelope=Spread.of(curve.final("envelope_percent")))
     if "baselines_percent" not in curve.columns:

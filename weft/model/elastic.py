@@ -25,6 +25,13 @@ STEPPINGS = ("single", "multi")
 CONFLICTS = ("lowest", "softmax", "count", "own")
 """Who gets a task that several clusters pick: the lowest index; by Bayes with a prior over room, as a softmax or a
 share; as the allocator says, and by softmax where none is asked."""
+NONE_GIVEN: Ints = np.zeros((0, 3), np.int64)
+LATEST = 10_000_000
+"""World steps after which no task arrives."""
+MOST_UNITS, MOST_CAPACITY = 256, 1024
+"""Units of a resource that a task may have, and that a cluster may have: tables and rules go through all of them."""
+MOST_TASK_STEPS = 100_000
+"""World steps that a task with the least units may take."""
 MOST_CLUSTERS = 62
 """Connections are kept as bits of one word."""
 
@@ -65,6 +72,10 @@ class TaskType:
         for least, most in zip(self.least, self.most, strict=True):
             if not 0 <= least <= most:
                 raise InputError(f"expected 0 <= least <= most, got {least} and {most}", field=where)
+            if least < most > MOST_UNITS:
+                raise InputError(
+                    f"expected at most {MOST_UNITS} units of a resource, got {most}", field=f"{where}.most"
+                )
         if not any(self.least):
             raise InputError("expected at least one unit of some resource", field=f"{where}.least")
         object.__setattr__(self, "rate", self._table(self.rate, "rate"))
@@ -75,6 +86,32 @@ class TaskType:
             )
         if not (self.noise >= 0 and np.isfinite(self.noise)):
             raise InputError(f"expected a number >= 0, got {self.noise}", field=f"{where}.noise")
+        self._check_law(where)
+        self._check_end(where)
+
+    def _check_law(self, where: str) -> None:
+        if not np.isfinite(self.value) or (self.law == "root" and self.value <= 0):
+            raise InputError(f"expected a finite number > 0, got {self.value}", field=f"{where}.value")
+        if not all(0 < one < np.inf for one in self.curve):
+            wrong = next(one for one in self.curve if not 0 < one < np.inf)
+            raise InputError(f"expected finite factors > 0, got {wrong}", field=f"{where}.curve")
+
+    def _check_end(self, where: str) -> None:
+        """Refuse tasks that would run for ever, or nearly, with what they need."""
+        if self.steps(self.least, MOST_TASK_STEPS + 1) <= MOST_TASK_STEPS:
+            return
+        low = self.factor(1.0) * self._at(self.rate, self.least) + self._at(self.base, self.least)
+        mean = (
+            (max(0.0, low + self.noise) ** 2 / (4 * self.noise)) if self.noise > abs(low) else max(0.0, low)
+        )
+        if not mean * MOST_TASK_STEPS >= 1.0:  # on average, with noise that is cut off below 0
+            raise InputError(
+                f"expected a task that ends within {MOST_TASK_STEPS:,} world steps with {_shown(self.least)} units",
+                field=f"{where}.rate",
+            )
+
+    def _at(self, table: Floats, units: tuple[int, ...]) -> float:
+        return float(table[tuple(0 if size == 1 else u for u, size in zip(units, table.shape, strict=True))])
 
     def _table(self, values: npt.ArrayLike, key: str) -> Floats:
         table = np.array(values, np.float64)
@@ -104,11 +141,14 @@ class TaskType:
         """Progress of one world step with these units."""
         if any(u < low for u, low in zip(units, self.least, strict=True)):
             return 0.0
-        at = tuple(0 if size == 1 else u for u, size in zip(units, self.rate.shape, strict=True))
-        return max(0.0, float(self.rate[at]) * self.factor(progress) + float(self.base[at]) + noise)
+        return max(
+            0.0, self._at(self.rate, units) * self.factor(progress) + self._at(self.base, units) + noise
+        )
 
     def steps(self, units: tuple[int, ...], most: int = 1_000_000) -> int:
         """World steps from start to end with these units, without noise; ``most`` where it does not end."""
+        if self.law == "constant":
+            return _steps_at(self.gain(units), most)
         progress, count = 0.0, 0
         while progress < 1.0 and count < most:
             gained = self.gain(units, progress)
@@ -117,6 +157,18 @@ class TaskType:
             progress += gained
             count += 1
         return count
+
+
+def _steps_at(gain: float, most: int) -> int:
+    """World steps with the same gain in each; added up one by one, as they are in an episode."""
+    if gain * most < 0.5:
+        return most
+    count = min(most, int(1.0 / gain) + 2)
+    return min(most, 1 + int(np.searchsorted(np.add.accumulate(np.full(count, gain)), 1.0)))
+
+
+def _shown(units: tuple[int, ...]) -> str:
+    return "x".join(str(one) for one in units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,18 +197,29 @@ class ElasticProblem:
     """How often types are drawn; empty: all alike."""
     name: str = "elastic"
     cluster_names: tuple[str, ...] = field(default=())
+    arrivals: Ints = field(default_factory=lambda: NONE_GIVEN)  # (num_tasks, 3) or (0, 3)
+    """World step, type and clusters (bit n: cluster n) of every task, in order of arrival; none: they are drawn."""
 
     def __post_init__(self) -> None:
         capacity = np.array(self.capacity, np.int64)
         if capacity.ndim != 2 or not capacity.size:
             raise InputError(f"expected clusters x resources, got shape {capacity.shape}", field="capacity")
+        if not (capacity.min() >= 0 and capacity.max() <= MOST_CAPACITY):
+            wrong = capacity.min() if capacity.min() < 0 else capacity.max()
+            raise InputError(
+                f"expected 0 to {MOST_CAPACITY} units of a resource, got {wrong}", field="capacity"
+            )
         capacity.setflags(write=False)
         object.__setattr__(self, "capacity", capacity)
         if not self.cluster_names:
             object.__setattr__(self, "cluster_names", tuple(f"c{n}" for n in range(len(capacity))))
+        arrivals = np.array(self.arrivals, np.int64)
+        arrivals.setflags(write=False)
+        object.__setattr__(self, "arrivals", arrivals)
         self._check_shapes()
         self._check_choices()
         self._check_numbers()
+        self._check_arrivals()
 
     def _check_shapes(self) -> None:
         num_clusters, num_resources = self.capacity.shape
@@ -205,12 +268,34 @@ class ElasticProblem:
             raise InputError(f"expected a number in 0..1, got {self.switching}", field="switching")
         if any(w < 0 for w in self.weights) or (self.weights and sum(self.weights) <= 0):
             raise InputError(f"expected weights >= 0, some above, got {self.weights}", field="weights")
-        fits = (self.capacity[:, None, :] >= np.array([one.least for one in self.types])).all(axis=(1, 2))
-        if not fits.all():
-            small = self.cluster_names[int(np.argmin(fits))]
+
+    def _check_arrivals(self) -> None:
+        least = np.array([one.least for one in self.types], np.int64)
+        fits = np.asarray((self.capacity[:, None, :] >= least).all(axis=2))  # (N, T)
+        if not len(self.arrivals):
+            if not fits.all():
+                small = self.cluster_names[int(np.argmin(fits.all(axis=1)))]
+                raise InputError(
+                    f"cluster {small} has less than a task needs, and tasks may be connected to it alone",
+                    field="capacity",
+                )
+            return
+        if self.arrivals.shape != (self.num_tasks, 3):
             raise InputError(
-                f"cluster {small} has less than a task needs, and tasks may be connected to it alone",
-                field="capacity",
+                f"expected step, type and clusters of {self.num_tasks} tasks, got shape {self.arrivals.shape}",
+                field="arrivals",
+            )
+        step, kind, links = self.arrivals.T
+        if step[0] < 0 or step[-1] > LATEST or (np.diff(step) < 0).any():
+            raise InputError(f"expected steps from 0 to {LATEST:,}, in order", field="arrivals")
+        if not ((kind >= 0) & (kind < len(self.types))).all():
+            raise InputError(f"expected types below {len(self.types)}", field="arrivals")
+        connected = (links[:, None] >> np.arange(self.num_clusters)) & 1 == 1  # (J, N)
+        is_wrong = (links <= 0) | (links >= 1 << self.num_clusters) | (connected & ~fits.T[kind]).any(axis=1)
+        if is_wrong.any():
+            raise InputError(
+                f"expected task {int(np.argmax(is_wrong))} connected to clusters that have what it needs",
+                field="arrivals",
             )
 
     @property
@@ -227,6 +312,10 @@ class ElasticProblem:
     def grid(self) -> Ints:
         """The most units of each resource that any task may be given; (num_resources,)."""
         return np.array([one.most for one in self.types], np.int64).max(axis=0)
+
+    def without_arrivals(self) -> ElasticProblem:
+        """The problem as far as whoever decides may know it beforehand."""
+        return replace(self, arrivals=NONE_GIVEN) if len(self.arrivals) else self
 
     def replaced(self, **fields: object) -> ElasticProblem:
         """The problem with other values of some fields."""

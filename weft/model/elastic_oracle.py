@@ -33,6 +33,10 @@ def episode_key(seed: int) -> int:
 
 def drawn_arrivals(problem: ElasticProblem, key: int) -> Iterator[tuple[int, int, frozenset[int]]]:
     """World step, type and clusters of every task, in order."""
+    if len(problem.arrivals):
+        for step, kind, links in problem.arrivals.tolist():
+            yield step, kind, frozenset(n for n in range(problem.num_clusters) if (links >> n) & 1)
+        return
     tasks, step, count = np.arange(problem.num_tasks), 0, 0
     types = keyed_uniform(key, TASK_TYPE, tasks, 0, 0, 0).tolist()
     links = keyed_uniform(key, LINK, tasks[:, None], np.arange(problem.num_clusters + 1), 0, 0).tolist()

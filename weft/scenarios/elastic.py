@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.errors import InputError
-from weft.io.speed_tables import factors_of, rates_of, read_speed_table
+from weft.io.speed_tables import Measured, factors_of, rates_of, read_speed_table
 from weft.kinds import ELASTIC
 from weft.model.columns import Floats
 from weft.model.draws import PROGRESS, keyed_uniform
 from weft.model.elastic import (
     CONFLICTS,
     LINKS,
+    MOST_CAPACITY,
+    MOST_UNITS,
     PENDING,
     STEPPINGS,
     ElasticProblem,
@@ -43,7 +46,7 @@ SETTINGS = (
     Setting("arrival_rate", "number", 2.0, "tasks that arrive in a world step, on average", 0.001, 500),
     Setting("capacity", "texts", ("16x16",), "CPUs x GPUs (x memory) of each cluster; one: of all"),
     Setting("types", "text", "synthetic", "types of task; table: those of a file", choices=TYPES),
-    Setting("table", "path", "", "a CSV of measured run times: task, cpu, gpu, seconds and perhaps loss"),
+    Setting("table", "path", "", "a CSV of measured run times: task, cpu, gpu, seconds and perhaps memory and loss"),
     Setting("least", "text", "2x1", "CPUs x GPUs (x memory) that a task needs"),
     Setting("most", "text", "16x16", "CPUs x GPUs (x memory) that a task may have"),
     Setting("progress", "text", "constant", "speed over a task's course: constant, or by its losses", choices=PROGRESS_BY),
@@ -73,9 +76,11 @@ def elastic_problem(chosen: Scenario, split: str, index: int) -> ElasticProblem:
     if chosen.kind is not ELASTIC:
         raise InputError(f"scenario {chosen.name} has no elastic tasks", field="scenario")
     values, capacity = chosen.settings, _capacity(chosen)
+    types = _types(chosen)
+    _check_room(capacity, types)
     return ElasticProblem(
         capacity=capacity,
-        types=_types(chosen),
+        types=types,
         num_tasks=chosen.whole("tasks"),
         arrival_rate=chosen.number("arrival_rate"),
         resources=NAMES[: capacity.shape[1]],
@@ -95,7 +100,13 @@ def _units(text: str, field: str) -> tuple[int, ...]:
     """``16x16`` or ``16x16x64`` as numbers."""
     if re.fullmatch(r"\d{1,4}(x\d{1,4}){1,2}", text) is None:
         raise InputError(f"expected CPUs x GPUs such as 16x16, got {text!r}", field=f"settings.{field}")
-    return tuple(int(part) for part in text.split("x"))
+    found = tuple(int(part) for part in text.split("x"))
+    limit = MOST_UNITS if field == "most" else MOST_CAPACITY
+    if max(found[:2]) > limit:
+        raise InputError(
+            f"expected at most {limit} units of a resource, got {text}", field=f"settings.{field}"
+        )
+    return found
 
 
 def _capacity(chosen: Scenario) -> np.ndarray:
@@ -110,6 +121,22 @@ def _capacity(chosen: Scenario) -> np.ndarray:
             f"expected memory everywhere or nowhere, got {', '.join(texts)}", field="settings.capacity"
         )
     return np.array(units * count if len(units) == 1 else units, np.int64)
+
+
+def _check_room(capacity: np.ndarray, types: tuple[TaskType, ...]) -> None:
+    """Every cluster has what each task needs: a task may be connected to it alone."""
+    needs = types[0].least  # all types need the same
+    for units in capacity.tolist():
+        if len(units) == len(needs) and any(have < need for have, need in zip(units, needs, strict=True)):
+            raise InputError(
+                f"expected at least {_joined(needs)} for every cluster, what a task needs (settings.least), "
+                f"got {_joined(units)}",
+                field="settings.capacity",
+            )
+
+
+def _joined(units: Sequence[int]) -> str:
+    return "x".join(map(str, units))
 
 
 def _types(chosen: Scenario) -> tuple[TaskType, ...]:
@@ -146,19 +173,35 @@ def _measured(
     file, step = str(chosen.settings["table"]), chosen.number("step_seconds")
     found = []
     for one in read_speed_table(file, RESOURCES):
-        has_curve = chosen.settings["progress"] == "loss" and bool(one.curve)
-        top = tuple(min(high, own) for high, own in zip(most[:2], one.most, strict=True))
+        by_loss = chosen.settings["progress"] == "loss"
+        if by_loss and not one.curve:
+            raise InputError(
+                "expected a column loss, for progress=loss", file=file, field="settings.progress"
+            )
+        needs, may_have = _with_memory(chosen, one, least, most)
+        top = tuple(min(high, own) for high, own in zip(may_have[:2], one.most, strict=True))
         try:
-            rates = _over_all(rates_of(one, least[:2], top, step), len(least))
+            rates = _over_all(rates_of(one, needs[:2], top, step), len(needs))
         except InputError as error:
             raise error.at(file=file) from None
-        law, curve = ("table", one.curve) if has_curve else ("constant", ())
-        found.append(
-            TaskType(
-                one.name, least, (*top, *most[2:]), rates, np.zeros_like(rates), law, curve=curve, noise=noise
-            )
-        )
+        law, curve = ("table", one.curve) if by_loss else ("constant", ())
+        given = (one.name, needs, (*top, *may_have[2:]), rates, np.zeros_like(rates), law)
+        found.append(TaskType(*given, curve=curve, noise=noise))
     return tuple(found)
+
+
+def _with_memory(
+    chosen: Scenario, one: Measured, least: tuple[int, ...], most: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What tasks of a type need and may have, with the memory that its rows state."""
+    if one.memory is None:
+        return least, most
+    if _capacity(chosen).shape[1] < len(NAMES):
+        raise InputError(
+            "has a column memory: expected capacities with memory, such as 16x16x64",
+            file=str(chosen.settings["table"]), field="settings.capacity",
+        )  # fmt: skip
+    return (*least[:2], one.memory), (*most[:2], one.memory)
 
 
 def _test_bed(

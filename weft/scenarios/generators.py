@@ -27,6 +27,10 @@ DISPATCH = "dispatch"
 """What the setting ``run`` of files says where tasks are dispatched instead of planned."""
 
 
+ALLOCATE = "allocate"
+"""What it says where allocators give units to elastic tasks."""
+
+
 @dataclass(frozen=True)
 class Generator:
     """One of weft's own."""
@@ -52,6 +56,8 @@ class Generator:
 
     def kind_of(self, settings: Mapping[str, object]) -> Kind:
         """What schedulers act on under these settings."""
+        if self.may_dispatch and settings.get("run") == ALLOCATE:
+            return ELASTIC
         is_dispatched = self.may_dispatch and settings.get("run") == DISPATCH
         return TASKS if is_dispatched or self.is_arriving(settings) else self.kind
 
@@ -66,7 +72,7 @@ class Generator:
 
 AUTO = "auto"
 """What it says where files and schedulers decide."""
-RUNS = (AUTO, "plan", DISPATCH)
+RUNS = (AUTO, "plan", DISPATCH, ALLOCATE)
 FILE_SETTINGS = (
     Setting("ccr", "number", 0.0, "mean transfer time over mean run time; 0: links as they are", 0, 1000),
     Setting("noise", "number", 0.0, "coefficient of variation of the run times; 0: as the file says", 0, 10),
@@ -74,8 +80,16 @@ FILE_SETTINGS = (
         "run",
         "text",
         AUTO,
-        "plan before anything runs, or dispatch tasks as jobs are released; auto: by files and schedulers",
+        "plan before anything runs, dispatch tasks as jobs are released, or allocate units; auto: by files and schedulers",
         choices=RUNS,
+    ),
+    Setting(
+        "step",
+        "number",
+        1.0,
+        "length of a world step of allocators, in the unit of the files' times",
+        1e-9,
+        1e9,
     ),
     Setting(
         "load", "number", 0.0, "above 0 the files keep arriving; 1 is all that the cluster can follow", 0, 10

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError, WeftError
-from weft.kinds import TASKS, Kind
+from weft.kinds import ELASTIC, TASKS, Kind
+from weft.model import elastic_tasks
 from weft.model.elastic import ElasticProblem
 from weft.model.problem import Problem
 from weft.model.schedule import Schedule
@@ -29,6 +30,9 @@ from weft.scenarios.splits import SEEDS_PER_SPLIT, SPLITS, check_split, seed_of,
 from weft.scenarios.streams import described_stream
 from weft.scenarios.tpch import tpch_names
 from weft.scenarios.workflows import arriving
+
+ALLOCATORS_OF_FILES = ("min", "static-10", "optimus", "shortest-first", "drf")
+"""Compared on elastic tasks of files unless others are named: ``static-k`` has nothing to be tuned on there."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class Scenario:
     @property
     def schedulers(self) -> tuple[str, ...]:
         """Reference schedulers."""
+        if self.recipe.generator == "files" and self.kind is ELASTIC:
+            return ALLOCATORS_OF_FILES
         return self.recipe.schedulers if self.is_as_usual else self.kind.schedulers
 
     @property
@@ -165,6 +171,8 @@ class Scenario:
     def elastic(self, split: str, index: int) -> ElasticProblem:
         """The elastic tasks at this index of a split, and the clusters that run them."""
         self._check_index(split, index)
+        if self.recipe.generator == "files":
+            return elastic_tasks.elastic_problem(self.problem(split, index), self.number("step"))
         with self._located():
             return elastic_problem(self, split, index)
 

@@ -56,7 +56,7 @@ class Setting:
         if self.kind == "texts":
             value = [value] if isinstance(value, str) else value
             if not isinstance(value, list | tuple) or not value:
-                raise self._refusal("a list of texts", value)
+                raise self._refusal(f"a text or a list of texts{self._such_as()}", value)
             return tuple(self._text(one) for one in value)
         return self._text(value)
 
@@ -101,6 +101,10 @@ class Setting:
         low = "" if self.least is None else f" >= {self.least:g}"
         high = "" if self.most is None else f" <= {self.most:g}"
         return f"{low} and{high}" if low and high else low or high
+
+    def _such_as(self) -> str:
+        """An example, once there is a default."""
+        return f" such as {self.default[0]!r}" if isinstance(self.default, tuple) and self.default else ""
 
     def _text(self, value: object) -> str:
         if not isinstance(value, str):

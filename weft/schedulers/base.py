@@ -136,7 +136,7 @@ def refuse_unplannable(problem: Problem) -> str | None:
         if job.graph.is_conditional:
             return f"job {job.name!r} has conditional branches: only dispatchers act on them"
         if job.graph.is_elastic:
-            return f"job {job.name!r} has elastic tasks: only allocators act on them"
+            return f"job {job.name!r} has elastic tasks: only allocators act on them (weft evaluate FILE -s optimus)"
         if job.period is not None:
             return f"job {job.name!r} is periodic: unroll it over a horizon first, or use a dispatcher"
         if job.booking is not None and len(problem.jobs) > 1:

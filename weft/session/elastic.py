@@ -11,6 +11,7 @@ import numpy as np
 
 from weft import catalog
 from weft.errors import InputError, UnsupportedError
+from weft.io.sources import shown
 from weft.kinds import ELASTIC
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem
@@ -22,9 +23,12 @@ from weft.sim.elastic.moves import begin
 from weft.sim.elastic.observation import new_sight, observe
 from weft.sim.elastic.rules import decide
 from weft.sim.elastic.state import RUNNING, compile_world, new_move, new_outcome, new_state
+from weft.tables import is_number
 
 ROOM = 10_000
 """Tasks that a session has room for, unless it is given another number."""
+MOST_ROOM = 100_000
+"""Room is memory that is kept from the start."""
 
 
 class ElasticStart(NamedTuple):
@@ -69,13 +73,16 @@ class ElasticSession:
     def __init__(
         self, problem: ElasticProblem, allocator: object, *, seed: int = 0, room: int = ROOM
     ) -> None:
-        if room < 1:
-            raise InputError(f"expected a whole number >= 1, got {room}", field="room")
+        for key, value, least, most in (("room", room, 1, MOST_ROOM), ("seed", seed, -(2**63), 2**63 - 1)):
+            if type(value) is not int or not least <= value <= most:
+                raise InputError(
+                    f"expected a whole number from {least} to {most}, got {shown(value)}", field=key
+                )
         chosen = catalog.find(allocator, ELASTIC)
         reason = chosen.supports(problem)
         if reason is not None:
             raise UnsupportedError(f"{chosen.name}: {reason}", field="scheduler")
-        self.problem = settled(problem, chosen).replaced(num_tasks=room)
+        self.problem = settled(problem.without_arrivals(), chosen).replaced(num_tasks=room)
         self._world, self._state = compile_world(self.problem), new_state(self.problem, 1)
         self._move, self._out = new_move(self.problem, 1), new_outcome(self.problem, 1)
         begin(self._world._replace(arrival_rate=0.0), self._state, 0)  # nothing arrives but what is reported
@@ -99,15 +106,20 @@ class ElasticSession:
 
     def arrived(self, task: Name, kind: str, clusters: tuple[str, ...]) -> None:
         """A task of a type has arrived that some clusters may run."""
+        if not isinstance(task, str | int):
+            raise InputError(f"expected a name, a text or a whole number, got {shown(task)}", field="task")
         if task in self._number:
             raise InputError(f"task {task!r} has arrived before", field="task")
         types = [one.name for one in self.problem.types]
         if kind not in types:
             raise InputError(f"expected one of {', '.join(types)}, got {kind!r}", field="kind")
         known = self.problem.cluster_names
-        strange = [name for name in clusters if name not in known]
-        if strange or not clusters:
-            raise InputError(f"expected some of {', '.join(known)}, got {clusters!r}", field="clusters")
+        if (
+            not isinstance(clusters, tuple | list)
+            or not clusters
+            or any(one not in known for one in clusters)
+        ):
+            raise InputError(f"expected some of {', '.join(known)}, got {shown(clusters)}", field="clusters")
         if len(self._names) == self.problem.num_tasks:
             raise InputError(f"the session has room for {len(self._names)} tasks", field="room")
         links = sum(1 << known.index(name) for name in set(clusters))
@@ -117,8 +129,8 @@ class ElasticSession:
     def progressed(self, task: Name, progress: float) -> None:
         """How far a running task is, from 0 to below 1."""
         j = self._running(task)
-        if not 0.0 <= progress < 1.0:
-            raise InputError(f"expected a number in 0..1, got {progress}", field="progress")
+        if not (is_number(progress) and 0.0 <= progress < 1.0):
+            raise InputError(f"expected a number from 0 to below 1, got {shown(progress)}", field="progress")
         self._state.progress[0, j] = progress
 
     def ended(self, task: Name) -> None:
@@ -151,7 +163,10 @@ class ElasticSession:
 
     def free(self, cluster: str) -> Ints:
         """Units of each resource that a cluster has left; (R,)."""
-        return np.array(self._state.free[0, self.problem.cluster_names.index(cluster)])
+        known = self.problem.cluster_names
+        if cluster not in known:
+            raise InputError(f"expected one of {', '.join(known)}, got {shown(cluster)}", field="cluster")
+        return np.array(self._state.free[0, known.index(cluster)])
 
     def _decide_once(self) -> bool:
         move = self._move
@@ -167,7 +182,7 @@ class ElasticSession:
         return bool(settle_live(self._world, self._state, 0, move, self._out))
 
     def _running(self, task: Name) -> int:
-        j = self._number.get(task, -1)
+        j = self._number.get(task, -1) if isinstance(task, str | int) else -1
         if j < 0 or self._state.status[0, j] != RUNNING:
             raise InputError(f"expected a task that runs, got {task!r}", field="task")
         return j

@@ -5,12 +5,14 @@ It stands on :class:`weft.sim.elastic.environment.ElasticBatch`; a seed gives th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.errors import InputError, MissingExtra
+from weft.io.sources import shown
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem
 from weft.sim.elastic.environment import ElasticBatch
@@ -23,6 +25,7 @@ except ImportError as missing:
 
 Floats32 = npt.NDArray[np.float32]
 Info = dict[str, Any]
+LAST_SEED = 2**63 - 1
 
 
 class ClusterAgentsEnv(ParallelEnv[str, Floats32, Ints]):  # type: ignore[misc]
@@ -68,6 +71,8 @@ class ClusterAgentsEnv(ParallelEnv[str, Floats32, Ints]):  # type: ignore[misc]
         self, seed: int | None = None, options: Info | None = None
     ) -> tuple[dict[str, Floats32], dict[str, Info]]:
         """The first episode of a seed, or the next one; without any seed ever, one by chance."""
+        if seed is not None and not (type(seed) is int and 0 <= seed <= LAST_SEED):
+            raise InputError(f"expected a whole number from 0 to 2^63 - 1, got {shown(seed)}", field="seed")
         if seed is None and not self._is_seeded:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
         self._batch.reset(None if seed is None else np.array([seed], np.int64))
@@ -79,6 +84,7 @@ class ClusterAgentsEnv(ParallelEnv[str, Floats32, Ints]):  # type: ignore[misc]
         self, actions: dict[str, Ints]
     ) -> tuple[dict[str, Floats32], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
         """One logical step; an agent without an action takes nothing."""
+        self._check(actions)
         slot = np.full((1, len(self.possible_agents)), -1, np.int64)
         units = np.zeros((*slot.shape, self._batch.num_resources), np.int64)
         for n, agent in enumerate(self.possible_agents):
@@ -97,12 +103,28 @@ class ClusterAgentsEnv(ParallelEnv[str, Floats32, Ints]):  # type: ignore[misc]
         self.agents = [] if is_over else agents
         return shown, rewards, dict.fromkeys(agents, is_over), dict.fromkeys(agents, False), infos
 
+    def _check(self, actions: object) -> None:
+        """Refuse a step between episodes, and actions of nobody."""
+        if not self.agents:
+            raise InputError("expected reset first: no episode is under way", field="step")
+        if not isinstance(actions, Mapping):
+            raise InputError(f"expected actions by agent, got {shown(actions)}", field="actions")
+        strange = [agent for agent in actions if agent not in self.possible_agents]
+        if strange:
+            known = ", ".join(self.possible_agents)
+            raise InputError(f"expected agents of {known}, got {shown(strange[0])}", field="actions")
+
     def _checked(self, agent: str, action: Ints) -> Ints:
         found = np.asarray(action)
         if found.shape != (1 + self._batch.num_resources,) or found.dtype.kind not in "iu":
             wanted = f"{1 + self._batch.num_resources} whole numbers"
             raise InputError(
                 f"expected {wanted}, got {found.dtype} of shape {found.shape}", field=f"action of {agent}"
+            )
+        if found.min() < 0 or found[0] > self._batch.num_slots:
+            raise InputError(
+                f"expected a slot from 0 to {self._batch.num_slots} and units >= 0, got {found.tolist()}",
+                field=f"action of {agent}",
             )
         return found
 

@@ -15,16 +15,25 @@ def starting_weights(start: str | None, card: Card) -> Weights | None:
     """The weights of this name for a policy of this card; None where no name is given."""
     if start is None:
         return None
+    weights, other = _found(start, card)
+    _refuse_other_sight(other, card, start)
+    _refuse_other_shape(other, card, start)
+    return weights
+
+
+def starting_card(start: str, card: Card) -> Card:
+    """What the weights of this name are, for a policy of this card."""
+    return _found(start, card)[1]
+
+
+def _found(start: str, card: Card) -> tuple[Weights, Card]:
     file = _shipped(start, card) or start
     if not catalog.is_weights(file) and not Path(file).exists():
         hint = did_you_mean(start, catalog.POLICIES)
         raise InputError(
             f"expected weights, a run or a policy that ships, got {start!r:.80}{hint}", field="from"
         )
-    weights, other = load_policy(file)
-    _refuse_other_sight(other, card, start)
-    _refuse_other_shape(other, card, start)
-    return weights
+    return load_policy(file)
 
 
 def _shipped(name: str, card: Card) -> str | None:

@@ -126,7 +126,10 @@ def problems_of(chosen: Scenario, split: str, count: int, *, has_copies: bool = 
     else:
         problems = tuple(chosen.problems(split, min(count, chosen.count(split) or count)))
     for problem in problems:
-        reason = refuse_tasks(problem) or (refuse_bookings(problem) if has_copies else None)
+        reason = refuse_tasks(problem)
         if reason is not None:
             raise InputError(f"{chosen.name} cannot be dispatched task by task: {reason}", field="scenario")
+        reason = refuse_bookings(problem, has_copies=True) if has_copies else None
+        if reason is not None:
+            raise InputError(reason, field="copies")
     return problems

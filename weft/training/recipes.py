@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weft.errors import InputError
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
+from weft.kinds import ELASTIC
 from weft.policies.sight import read_sight
-from weft.scenarios import StreamProblem, scenario
+from weft.scenarios import StreamProblem, scenario, sweep
 from weft.scenarios import read_recipe as read_scenario
 from weft.scenarios.splits import check_training_seed
 from weft.sim.queues.environment import REWARDS, Setup, setup_of
 from weft.sim.queues.layout import edge_probabilities
 from weft.sim.queues.observation import Sight
-from weft.tables import FLAG, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
-from weft.training.algorithms import ALGORITHMS, Algorithm, TrainingRecipe, algorithm, resolved
+from weft.tables import FLAG, NAME, NAMES, check, checked, did_you_mean, is_number, one_of, read_table, whole
+from weft.training.algorithms import ALGORITHMS, ALLOCATOR, Algorithm, TrainingRecipe, algorithm, resolved
 from weft.training.distributed.config import Distributed, spread_settings
 from weft.training.ppo.config import PPOConfig
 from weft.training.ppo.validation import LAWS, Judge, Validation, Vary
@@ -226,6 +227,7 @@ def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -
         document = _extended(read_document(str(name)), Path(name))
         row = algorithm(document.get("algorithm", "ppo"))
         _check_keys(document, row)
+        _check_scenario(_with_own_scenario(document, Path(name)), row, changes or {})
         chosen = _with_own_scenario(_changed(document, changes or {}, row), Path(name))
         made: TrainingRecipe = resolved(row.recipe).read(chosen)
         return made
@@ -309,9 +311,26 @@ def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:
             raise InputError(f"unknown key; expected {', '.join(known)}", field=key)
     if document.get("schema") != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {document.get('schema')!r}", field="schema")
+    NAME.refuse(document.get("name", "recipe"), "name")
     for key in row.tables:
         if not isinstance(document.get(key, {}), dict):
             raise InputError(f"expected a table, got {document[key]!r:.60}", field=key)
+
+
+def _check_scenario(document: dict[str, Any], row: Algorithm, changes: Mapping[str, object]) -> None:
+    """Refuse a scenario that is not there, settings it has not, and elastic tasks for what does not allocate."""
+    named = document.get("scenario")
+    if "scenario" not in row.keys or not isinstance(named, str) or "scenario" in changes:
+        return
+    is_elastic = sweep(named, document.get("settings", {}))[0].kind is ELASTIC
+    if is_elastic != (row.role == ALLOCATOR):
+        trains = [name for name, one in ALGORITHMS.items() if (one.role == ALLOCATOR) == is_elastic]
+        what = "edge clusters" if is_elastic else "no edge clusters"
+        raise InputError(
+            f"expected {' or '.join(trains)} for the scenario {named}, which has {what}, "
+            f"got {document.get('algorithm', 'ppo')!r}",
+            field="algorithm",
+        )
 
 
 def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algorithm) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from weft.errors import InputError
 from weft.policies.candidates.packed import Packed
 from weft.policies.tensors import Array
 from weft.sim.sum_tree import SumTree
+from weft.training.dqn.config import DQNConfig
 from weft.training.environment import Bools, Floats, Floats32, Ints
 
 
@@ -60,6 +61,29 @@ class ReplayShape:
     def num_moments(self) -> int:
         """T"""
         return self.decisions // self.num_envs
+
+    @property
+    def num_bytes(self) -> int:
+        """How much memory it takes."""
+        size = 2 if self.is_half else 4
+        of_decisions = self.num_moments * self.num_envs * (size * self.num_world + 48)
+        return of_decisions + self.rows * (size * self.num_columns + 1)
+
+
+def shape_of(
+    config: DQNConfig, num_envs: int, num_world: int, num_columns: int, num_choices: int
+) -> ReplayShape:
+    """How much is kept of the decisions in environments of these sizes."""
+    return ReplayShape(
+        num_envs,
+        num_world,
+        num_columns,
+        num_choices,
+        config.replay,
+        config.replay * config.replay_candidates,
+        config.return_steps,
+        config.is_half,
+    )
 
 
 class Drawn(NamedTuple):

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+from weft import catalog
 from weft.errors import InputError
-from weft.tables import NAMES, check, checked, read_table, whole
+from weft.tables import MOST_AT_ONCE, MOST_SAMPLES, NAMES, check, checked, read_table, whole
 from weft.training.algorithms import algorithm, resolved
 from weft.training.cells import cells_of
 
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 class TaskValidation:
     """How often a policy is judged, on how many streams, and against whom."""
 
-    every: int = checked(5, whole(1))
+    every: int = checked(5, whole(1, MOST_SAMPLES))
     """Updates from one time to the next; only a policy judged can become the best one."""
-    seeds: int = checked(8, whole(1))
+    seeds: int = checked(8, whole(1, MOST_AT_ONCE))
     """Streams of the validation split, of each cell."""
     rules: tuple[str, ...] = checked(("priced", "srw", "fifo"), NAMES)
     """Dispatchers that play the same streams; the best of them on average scores the policy."""
@@ -33,6 +34,14 @@ class TaskValidation:
         check(self, "validation.")
         if not self.rules:
             raise InputError("expected at least one dispatcher", field="validation.rules")
+
+    def refuse_unknown(self) -> None:
+        """Refuse rules that are no dispatchers of single tasks."""
+        for name in self.rules:
+            try:
+                catalog.task_dispatcher(name)
+            except InputError as error:
+                raise InputError(error.message, file=error.file, field="validation.rules") from None
 
 
 class Judging(Protocol):
@@ -103,3 +112,15 @@ class ScenarioRecipe(Generic[C, V]):
             "config": asdict(self.config),
             "validation": asdict(self.validation),
         }
+
+
+def settings_in_words(settings: Mapping[str, object]) -> str:
+    """How ``weft evaluate`` is told under what load, or at what speed, a policy was trained."""
+    words = ""
+    for name in ("load", "speed"):
+        value = settings.get(name)
+        if isinstance(value, list | tuple):
+            words += f" --set '{name}={list(value)}'"
+        elif value is not None:
+            words += f" --set {name}={value}"
+    return words

@@ -149,25 +149,41 @@ def test_drf_gives_equal_shares():
         assert mine.max() - mine.min() <= 2
 
 
-def test_a_third_resource_is_rigid_and_optimus_says_that_it_knows_two():
+def three_resources(most_memory: int = 4) -> ElasticProblem:
     types = (
-        dataclasses.replace(insensitive("a", (1, 1, 4), (8, 8, 4), 0.3)),
+        insensitive("a", (1, 1, 4), (8, 8, most_memory), 0.3),
         amdahl("b", (1, 1, 8), (8, 8, 8), 6.0, (0.2, 0.5, 0.0)),
     )
-    problem = ElasticProblem(
-        np.array([[16, 8, 32], [8, 4, 16]]),
-        types,
-        40,
-        2.0,
-        resources=("cpu", "gpu", "memory"),
-        conflicts="own",
+    capacity = np.array([[16, 8, 32], [8, 4, 16]])
+    return ElasticProblem(capacity, types, 40, 2.0, resources=("cpu", "gpu", "memory"), conflicts="own")
+
+
+@pytest.mark.parametrize(
+    "name", ["random", "min", "static-5", "shortest-first", "tiresias", "drf", "optimus", "optimus-swapped"]
+)
+def test_a_third_resource_is_rigid(name: str):
+    assert first_fault(run_all(find(name), three_resources(), [1])[0]) is None
+
+
+def test_a_rigid_resource_has_no_place_in_the_fit_of_optimus():
+    """With memory that never limits, Optimus decides as if there were none."""
+    problem = three_resources()
+    plenty = problem.replaced(capacity=np.array([[16, 8, 800], [8, 4, 800]]))
+    two = tuple(
+        dataclasses.replace(
+            kind, least=kind.least[:2], most=kind.most[:2], rate=kind.rate[..., 0], base=kind.base[..., 0]
+        )
+        for kind in problem.types
     )
-    for name in ("random", "min", "static-5", "shortest-first", "tiresias", "drf"):
-        assert first_fault(run_all(find(name), problem, [1])[0]) is None, name
-    with pytest.raises(
-        UnsupportedError, match="optimus: its speed model has two resources, and the problem has 3"
-    ):
-        run_all(find("optimus"), problem, [1])
+    without = problem.replaced(capacity=problem.capacity[:, :2], types=two, resources=("cpu", "gpu"))
+    for name in ("optimus", "optimus-swapped"):
+        three, alone = (run_all(find(name), one, [1])[0] for one in (plenty, without))
+        assert (three.rows[:, : UNITS + 2] == alone.rows).all() and (three.finish == alone.finish).all()
+
+
+def test_optimus_says_that_it_knows_two_resources_that_are_not_rigid():
+    with pytest.raises(UnsupportedError, match="two resources, and tasks may have more than they need of 3"):
+        run_all(find("optimus"), three_resources(9), [1])
 
 
 # -- others' code ----------------------------------------------------------------------------------
@@ -198,6 +214,53 @@ def test_anybodys_object_acts_as_an_allocator():
     assert [first_fault(run) for run in runs] == [None] * 3
     alone = run_all(find(Least()), problem, [2])[0]
     assert alone.trace == runs[1].trace
+
+
+@pytest.mark.parametrize(("answer", "got"), [(3, "3"), (None, "None"), ((1, 2), "2 parts")])
+def test_what_decide_must_return_is_said(answer: object, got: str):
+    class Mine:
+        name = "mine"
+
+        def begin(self, problem, seeds):
+            return self
+
+        def decide(self, sight):
+            return answer
+
+    with pytest.raises(InputError) as raised:
+        run_all(find(Mine()), problem_of("edge-multi-3", tasks=4), [1])
+    said = "decide: expected an Allocation: slot, units, chance and perhaps again, got "
+    assert str(raised.value).endswith(said + got)
+
+
+class Never(Least):
+    """Places nothing."""
+
+    name = "never"
+
+    def decide(self, sight):
+        found = Least.decide(self, sight)
+        return found._replace(slot=np.full_like(found.slot, -1))
+
+
+class Pausing(Least):
+    """Takes tasks, then leaves them without units."""
+
+    name = "pausing"
+
+    def decide(self, sight):
+        found = super().decide(sight)
+        return found._replace(again=np.zeros((*sight.running.shape[:3], 2), np.int64))
+
+
+@pytest.mark.parametrize(("allocator", "steps"), [(Never(), "1,001"), (Pausing(), "101")])
+def test_an_episode_that_would_never_end_stops_with_an_error(allocator: object, steps: str, monkeypatch):
+    monkeypatch.setattr("weft.schedulers.allocators.stalls.STUCK", 100)
+    problem = problem_of("edge-multi-3", tasks=4, clusters=1)
+    with pytest.raises(
+        InputError, match=f"nothing started and nothing ended in {steps} world steps, and 4 tasks"
+    ):
+        run_all(find(allocator), problem, [1])
 
 
 def test_errors_of_others_name_their_class():

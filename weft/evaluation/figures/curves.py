@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
-from weft.evaluation.curves import Curve
+from weft.evaluation.curves import COMPLETION, Curve
 from weft.evaluation.figures.gantt import check_path, save
 from weft.evaluation.figures.looks import DASHES, SERIES, legend_name, series_look
 
@@ -23,6 +23,9 @@ ONESHOT_PANELS = (
 )
 """The same for one-shot planners."""
 
+ALLOCATOR_PANELS = ((COMPLETION, "mean completion time (world steps)", "in validation"),)
+"""The same for agents of edge clusters."""
+
 
 def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
     """Write the figure; the suffix (.png or .svg) says the format. Bands span the training seeds."""
@@ -31,14 +34,16 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.5, 4.2), dpi=150, layout="constrained")
-    for axes, (metric, label, title) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+    for axes, (metric, label, title) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+    ):
         for k, curve in enumerate(curves):
             if metric in curve.columns:
                 _line(axes, curve, metric, k)
         _dress(axes, label.format(_rules(curves, metric)), title)
         if panels is ONESHOT_PANELS:
             axes.set_xlabel("updates")
-        elif metric != "mean_reward":
+        elif metric not in ("mean_reward", COMPLETION):
             _mark_zero(axes)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
@@ -52,6 +57,12 @@ def _panels(curves: Sequence[Curve]) -> tuple[tuple[str, str, str], ...]:
         raise InputError(
             f"expected runs of one kind in a figure, got one-shot planners ({', '.join(oneshot)}) and others",
             field="--plot",
+        )
+    if all(curve.is_allocator for curve in curves):
+        return ALLOCATOR_PANELS
+    if any(curve.is_allocator for curve in curves):
+        raise InputError(
+            "expected runs of one kind in a figure, got agents of edge clusters and others", field="--plot"
         )
     return ONESHOT_PANELS if oneshot else PANELS
 

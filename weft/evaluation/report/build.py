@@ -12,6 +12,7 @@ from weft.evaluation.report import markdown, page
 from weft.evaluation.report.blocks import Report, Section
 from weft.evaluation.report.claim_tables import claim_sections
 from weft.evaluation.report.claims import claim_names, read_claims, verdict_counts
+from weft.evaluation.report.cluster_sections import alive, bound, clusters
 from weft.evaluation.report.documents import (
     BENCHMARK,
     benchmark_figures,
@@ -33,6 +34,7 @@ from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.store import DATABASE
 from weft.io.runs import run_folders
 from weft.io.sources import write_bytes
+from weft.kinds import ELASTIC
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,15 @@ def _judgements(sources: Sources, wanted: str | None) -> tuple[list[str], list[S
 
 def _about(swept: Evaluation, chosen: str, options: Options, notice: Notice) -> list[Section]:
     """All that is said about one sweep, but for its rows."""
-    found: list[Section | None] = [results(swept), more_figures(swept), profiles(swept), utilisation(swept)]
+    is_elastic = swept.kind is ELASTIC
+    found: list[Section | None] = [results(swept), more_figures(swept)]
+    found += (
+        [bound(swept), profiles(swept), *clusters(swept)]
+        if is_elastic
+        else [profiles(swept), utilisation(swept)]
+    )
     if options.has_charts:
+        found.append(alive(swept, chosen, options.instance, notice) if is_elastic else None)
         found.append(side_by_side(swept, chosen, options.instance, notice))
     found.append(lost(swept if options.has_charts else replace(swept, asked=None), chosen, notice))
     return [section for section in found if section is not None]

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.evaluation.report.blocks import BigTable, Code, Figure, Gantt, Panel, Report, Section, Table, Text
+from weft.evaluation.report.blocks import BigTable, Code, Figure, Gantt, Report, Section, Table, Text
+from weft.evaluation.report.cluster_chart import UNIT, alive_chart, cluster_panel, clusters_of, shares_of
 from weft.evaluation.report.plan_chart import MOST_BARS, fitted
 from weft.evaluation.report.run_page import RunOptions
-from weft.evaluation.report.svg import Axes, Series, line_chart
 from weft.evaluation.report.words import count, words
 from weft.evaluation.sweep.runner import versions
-from weft.model.columns import Floats, Ints
-from weft.model.elastic_run import CLUSTER, TASK, UNITS, ElasticRun
+from weft.model.columns import Floats
+from weft.model.elastic_run import ElasticRun
 from weft.wording import number, percent
-
-UNIT = "world steps"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,58 +75,14 @@ def _chart(run: Lived) -> Gantt:
     """Tasks on their clusters, planned and actual, on one axis."""
     panels, said = [], []
     for title, one in (("planned", run.planned), ("actual", run.actual)):
-        panel, left_out = fitted(_panel(title, one), MOST_BARS // 2)
+        panel, left_out = fitted(
+            cluster_panel(f"{title}: {int(one.finish.max())} {UNIT}", one), MOST_BARS // 2
+        )
         panels.append(panel)
         said += [f"Of what was {title}, {left_out}"] if left_out else []
     kinds = tuple(kind.name for kind in run.actual.problem.types)
     caption = "Both on one time axis; planned is the simulation of the same episode."
     return Gantt(tuple(panels), kinds, UNIT, " ".join([caption, *said]))
-
-
-def _panel(title: str, run: ElasticRun) -> Panel:
-    """Every task from its placement to its end, in a row of its cluster that is free."""
-    order = np.lexsort((np.arange(len(run.start)), run.start))
-    cluster, start, finish = _cluster_of(run)[order], run.start[order], run.finish[order]
-    place, depth = _places(cluster, start, finish, run.problem.num_clusters)
-    return Panel(
-        title=f"{title}: {int(run.finish.max())} {UNIT}",
-        lanes=run.problem.cluster_names,
-        lane=cluster,
-        low=place / depth[cluster],
-        high=(place + 1) / depth[cluster],
-        start=start.astype(np.float64),
-        finish=finish.astype(np.float64),
-        kind=run.kind[order],
-        is_copy=np.zeros(len(order), np.int64),
-        names=tuple(f"task {j}" for j in order.tolist()),
-        size=np.ones(len(order), np.int64),
-        busy=tuple(_shares(run).max(axis=1).tolist()),
-    )
-
-
-def _cluster_of(run: ElasticRun) -> Ints:
-    """Where each task ran; (J,)."""
-    found = np.zeros(len(run.finish), np.int64)
-    found[run.rows[:, TASK]] = run.rows[:, CLUSTER]
-    return found
-
-
-def _places(cluster: Ints, start: Ints, finish: Ints, num_clusters: int) -> tuple[Ints, Ints]:
-    """The row of its cluster that each task is drawn in, (J,), and how many rows there are, (num_clusters,)."""
-    free: list[list[int]] = [[] for _ in range(num_clusters)]
-    place = np.zeros(len(cluster), np.int64)
-    for k, (n, begin, end) in enumerate(zip(cluster.tolist(), start.tolist(), finish.tolist(), strict=True)):
-        at = next((row for row, until in enumerate(free[n]) if until <= begin), len(free[n]))
-        free[n][at : at + 1] = [end]
-        place[k] = at
-    return place, np.array([max(1, len(rows)) for rows in free], np.int64)
-
-
-def _shares(run: ElasticRun) -> np.ndarray:
-    """Share of its units of each resource that each cluster gave, over the whole run; (N, R)."""
-    given = np.zeros(run.problem.capacity.shape)
-    np.add.at(given, run.rows[:, CLUSTER], run.rows[:, UNITS:])
-    return np.asarray(given / (run.problem.capacity * int(run.finish.max())))
 
 
 def _figures(run: Lived) -> Section:
@@ -141,11 +95,7 @@ def _figures(run: Lived) -> Section:
 
 
 def _alive(run: Lived) -> Section:
-    series = [
-        Series(name, np.arange(len(one.alive), dtype=np.float64), one.alive.astype(np.float64), look=look)
-        for look, (name, one) in enumerate((("planned", run.planned), ("actual", run.actual)))
-    ]
-    drawn = line_chart(series, Axes(UNIT, "tasks alive", y_from_zero=True), is_step=True, has_marks=False)
+    drawn = alive_chart([("planned", run.planned, 0), ("actual", run.actual, 1)], has_legend=True)
     text = "Tasks that have arrived and not ended."
     return Section("Tasks alive", (Figure(drawn, text, text),))
 
@@ -155,7 +105,7 @@ def _clusters(run: Lived) -> Section:
     kinds = [kind.name for kind in problem.types]
     headers = ("cluster", "units", *kinds, *(f"{name} in use" for name in problem.resources))
     rows = []
-    shares = _shares(run.actual)
+    shares = shares_of(run.actual)
     for n, name in enumerate(problem.cluster_names):
         units = " x ".join(map(str, problem.capacity[n].tolist()))
         taken = [str(num) for num in run.actual.types_per_cluster[n].tolist()]
@@ -183,11 +133,11 @@ def _tasks(run: Lived) -> Section:
     columns: tuple[Sequence[str] | Floats, ...] = (
         np.arange(len(one.finish), dtype=np.float64),
         [one.problem.types[kind].name for kind in one.kind.tolist()],
-        [names[n] for n in _cluster_of(one).tolist()],
+        [names[n] for n in clusters_of(one).tolist()],
         one.arrival.astype(np.float64),
         one.start.astype(np.float64),
         one.finish.astype(np.float64),
-        [names[n] for n in _cluster_of(run.planned).tolist()],
+        [names[n] for n in clusters_of(run.planned).tolist()],
         run.planned.finish.astype(np.float64),
     )
     return Section("Tasks", (BigTable(headers, columns, f"Times are in {UNIT}"),))

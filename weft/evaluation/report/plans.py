@@ -9,6 +9,7 @@ import numpy as np
 from weft.errors import InputError, WeftError
 from weft.evaluation.report.blocks import Block, Section, Table, Text
 from weft.evaluation.report.replay import draw
+from weft.evaluation.report.replay_clusters import draw_clusters
 from weft.evaluation.report.words import count, losses, quantity, words
 from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
@@ -29,17 +30,18 @@ def side_by_side(swept: Evaluation, chosen: str, wanted: str | None, notice: Not
     if swept.asked is None:
         return None
     named = None if wanted is None else find_instance(swept, wanted)
-    if swept.kind in (TASKS, ELASTIC) and named is None:  # nothing would be drawn
+    if swept.kind is TASKS and named is None:  # nothing would be drawn
         return None
-    cell, sample = named or _typical(swept, chosen)
+    cell, sample = named or typical(swept, chosen)
     names = _rivals(swept, chosen)
-    notice(f"drawing {swept.title}: {_where(cell, sample)}")
+    notice(f"drawing {swept.title}: {where_is(cell, sample)}")
     why = "asked for" if named is not None else "the sample closest to the middle of the sweep"
-    lead = Text((f"{_where(cell, sample)} ({why}), all on one time axis.",))
+    lead = Text((f"{where_is(cell, sample)} ({why}), all on one time axis.",))
     return Section(f"{swept.title}: side by side", (lead, *_drawn(swept, cell, sample, names, "middle")))
 
 
-def _where(cell: str, sample: Sample) -> str:
+def where_is(cell: str, sample: Sample) -> str:
+    """A sample in words, with its cell."""
     return ", ".join(part for part in (cell, str(sample)) if part)
 
 
@@ -50,7 +52,7 @@ def _rivals(swept: Evaluation, chosen: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(order))[:MOST_PANELS]
 
 
-def _typical(swept: Evaluation, chosen: str) -> tuple[str, Sample]:
+def typical(swept: Evaluation, chosen: str) -> tuple[str, Sample]:
     """In the middle cell, the sample whose cost is nearest the median one."""
     cell = swept.cells[len(swept.cells) // 2].label
     costs = swept.costs(cell, chosen)
@@ -90,7 +92,10 @@ def _drawn(
 ) -> tuple[Block, ...]:
     """The chart; where it cannot be made again, the reason."""
     try:
-        return (draw(swept, cell, sample, tuple(swept.runs_of(name)[0] for name in names), at=at),)
+        chosen = tuple(swept.runs_of(name)[0] for name in names)
+        if swept.kind is ELASTIC:
+            return (draw_clusters(swept, cell, sample, chosen),)
+        return (draw(swept, cell, sample, chosen, at=at),)
     except WeftError as error:
         return (Text((f"Not drawn: {error}.",)),)
 
@@ -132,9 +137,9 @@ def lost(swept: Evaluation, chosen: str, notice: Notice) -> Section | None:
         f"by {words(swept.metric)}; it loses on {len(beaten)} of {len(found)}."
     )
     blocks: list[Block] = [Table(headers, rows, (2, 3, 5, 6), caption)]
-    if swept.asked is not None and swept.kind not in (TASKS, ELASTIC):
+    if swept.asked is not None and swept.kind is not TASKS:
         for loss in beaten[:MOST_DRAWN]:
-            notice(f"drawing {swept.title}: {_where(loss.cell, loss.sample)}")
+            notice(f"drawing {swept.title}: {where_is(loss.cell, loss.sample)}")
             drawn = _drawn(swept, loss.cell, loss.sample, (chosen, loss.rival), "loss")
             blocks += [block for block in drawn if block not in blocks]  # a reason is given once
     return Section(title, tuple(blocks))

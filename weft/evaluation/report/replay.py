@@ -17,7 +17,7 @@ from weft.evaluation.sweep.evaluation import Evaluation
 from weft.evaluation.sweep.pairing import Sample
 from weft.evaluation.sweep.plan_runs import noise_seed
 from weft.evaluation.sweep.queue_runs import Outcome, workload_seed
-from weft.kinds import ELASTIC, QUEUES, TASKS
+from weft.kinds import QUEUES, TASKS
 from weft.model.graph import Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.model.schedule import Schedule
@@ -67,8 +67,8 @@ def draw(
         Which jobs of a stream are shown: those in the ``middle``, or where the first scheduler
         loses most to the second (``loss``).
     """
-    if swept.kind in (TASKS, ELASTIC):
-        raise InputError("work that is dispatched or placed task by task is not drawn", file=swept.source)
+    if swept.kind is TASKS:
+        raise InputError("work that is dispatched task by task is not drawn", file=swept.source)
     made = instance(swept, cell, sample)
     where = f"{cell + ', ' if cell else ''}{sample}"
     if swept.kind is QUEUES:
@@ -80,19 +80,21 @@ def draw(
         plan_panel(swept.shown(name), plan, kinds) for name, plan in zip(schedulers, plans, strict=True)
     ]
     is_same = all(
-        _has_trace(swept, cell, sample, name, trace_hash(plan))
+        has_trace(swept, cell, sample, name, trace_hash(plan))
         for name, plan in zip(schedulers, plans, strict=True)
     )
-    return Gantt(tuple(panels), kinds, plans[0].time_unit, f"{where}{_doubt(is_same)}")
+    return Gantt(tuple(panels), kinds, plans[0].time_unit, f"{where}{doubt(is_same)}")
 
 
-def _doubt(is_same: bool) -> str:
+def doubt(is_same: bool) -> str:
+    """What a caption adds where what was made again differs from its row."""
     return (
         "" if is_same else ". Drawn with other versions than the sweep ran with: it may differ from its row"
     )
 
 
-def _has_trace(swept: Evaluation, cell: str, sample: Sample, scheduler: str, trace: str) -> bool:
+def has_trace(swept: Evaluation, cell: str, sample: Sample, scheduler: str, trace: str) -> bool:
+    """Whether the row of a scheduler on a sample says the same."""
     rows = swept.rows_of(cell, scheduler)
     return any((r.problem, r.seed, r.trace) == (sample.problem, sample.seed, trace) for r in rows)
 
@@ -153,12 +155,12 @@ def _stream_gantt(swept: Evaluation, made: Instance, schedulers: Sequence[str], 
         for name, (outcome, trace) in zip(schedulers, found, strict=True)
     ]
     is_same = all(
-        _has_trace(swept, made.scenario.label, made.sample, name, outcome.trace(0))
+        has_trace(swept, made.scenario.label, made.sample, name, outcome.trace(0))
         for name, (outcome, _) in zip(schedulers, found, strict=True)
     )
     jobs = "the jobs on which it loses most" if at == "loss" else "jobs from the middle"
     unit = case.problem.time_unit
-    note = f"{where}: {jobs}, {first:.0f} to {last:.0f} {unit} of the stream{_doubt(is_same)}"
+    note = f"{where}: {jobs}, {first:.0f} to {last:.0f} {unit} of the stream{doubt(is_same)}"
     return Gantt(tuple(panels), kind_names(case.problem), unit, note, (first, last))
 
 

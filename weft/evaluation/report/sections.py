@@ -30,7 +30,7 @@ _MOST_COLUMNS = 6
 """A table of more schedulers than this and than points has a line for each of them."""
 _MOST_DRAWN = 8
 """Points of a sweep of several settings that have a drawing."""
-_SMALL = (480.0, 240.0)
+SMALL = (480.0, 240.0)
 _LOG_FROM = 20.0
 """A setting that spans this factor is drawn on an axis of factors."""
 
@@ -84,7 +84,7 @@ def _places(swept: Evaluation) -> Floats:
     return np.array([float(str(cell.settings[swept.setting])) for cell in swept.cells])
 
 
-def _axes(swept: Evaluation, y_label: str, **more: Any) -> Axes:
+def axes_over(swept: Evaluation, y_label: str, **more: Any) -> Axes:
     """Axes over the swept setting, labelled at its values where there are few."""
     places = _places(swept)
     is_log = bool(places.min() > 0 and places.max() / places.min() >= _LOG_FROM)
@@ -92,7 +92,7 @@ def _axes(swept: Evaluation, y_label: str, **more: Any) -> Axes:
     return Axes(swept.setting, y_label, x_ticks=shown, is_log=is_log, **more)
 
 
-def _lines(
+def lines_over(
     swept: Evaluation, names: Sequence[str], at: Callable[[str, str], Sequence[float]]
 ) -> list[Series]:
     """One line per scheduler over the swept setting: values, or values with both ends of their intervals."""
@@ -107,9 +107,9 @@ def _lines(
 def _curve(swept: Evaluation) -> Figure:
     """Every scheduler against the baseline."""
     others = [name for name in swept.schedulers if name != swept.baseline]
-    series = _lines(swept, others, lambda *place: _triple(swept.against.get(place)))
+    series = lines_over(swept, others, lambda *place: _triple(swept.against.get(place)))
     base = swept.shown(swept.baseline)
-    axes = _axes(
+    axes = axes_over(
         swept, f"{words(swept.metric)} against {base}{in_brackets(swept.deciding)}", zero=f"{base} (baseline)"
     )
     what = "difference" if swept.deciding.may_be_zero else "ratio"
@@ -156,8 +156,8 @@ def _dots(swept: Evaluation) -> list[Block]:
 
 
 def _absolute(swept: Evaluation, metric: str) -> Figure:
-    series = _lines(swept, swept.schedulers, lambda *place: _ends(swept.sum_up(metric, *place)))
-    drawn = line_chart(series, _axes(swept, quantity(swept, metric)))
+    series = lines_over(swept, swept.schedulers, lambda *place: _ends(swept.sum_up(metric, *place)))
+    drawn = line_chart(series, axes_over(swept, quantity(swept, metric)))
     text = f"{mean_of(words(metric))}{_with_intervals(swept)} ({_per_cell(swept)})."
     return Figure(drawn, text, f"{words(metric)} over {swept.setting}")
 
@@ -180,10 +180,10 @@ def _means(swept: Evaluation, metric: str) -> Block:
         if metric in (swept.metric, *_beside(swept)):
             means = np.where(is_valid, [one.mean for one in found], np.inf)
             strong += [(r, c + 1) for c in np.flatnonzero(np.isclose(means, means.min(), rtol=1e-9)).tolist()]
-        lines.append([_place(swept, cell), *(with_interval(s) for s in found)])
+        lines.append([place_of(swept, cell), *(with_interval(s) for s in found)])
     way = ", higher is better" if metric_of(metric).lower_is_better is False else ""
     caption = f"{mean_of(quantity(swept, metric))}{_with_intervals(swept)}{way}"
-    return _matrix(swept, lines, caption, strong)
+    return matrix(swept, lines, caption, strong)
 
 
 def mean_of(what: str) -> str:
@@ -216,12 +216,12 @@ def _against(swept: Evaluation, cell: Cell, name: str) -> str:
 def _differences(swept: Evaluation) -> Block:
     lines = []
     for cell in swept.cells:
-        lines.append([_place(swept, cell), *(_against(swept, cell, name) for name in swept.schedulers)])
+        lines.append([place_of(swept, cell), *(_against(swept, cell, name) for name in swept.schedulers)])
     base = swept.shown(swept.baseline)
     unit = f" in {swept.deciding.compared_in}" if swept.deciding.compared_in else ""
     share = f", and in % of the mean of {base}" if swept.deciding.may_be_zero else ""
     caption = f"{capital(words(swept.metric))} against {base}{unit}, with 95 % intervals{share}"
-    return _matrix(swept, lines, caption, [])
+    return matrix(swept, lines, caption, [])
 
 
 def difference(found: Comparison | None) -> str:
@@ -240,8 +240,8 @@ def signed(value: float) -> str:
     return text if text == "0.0" else f"{_MINUS if value < 0 else '+'}{text}"
 
 
-def _matrix(swept: Evaluation, lines: list[list[str]], caption: str, strong: list[tuple[int, int]]) -> Block:
-    headers = (_varied(swept), *(swept.shown(name) for name in swept.schedulers))
+def matrix(swept: Evaluation, lines: list[list[str]], caption: str, strong: list[tuple[int, int]]) -> Block:
+    headers = (varied_of(swept), *(swept.shown(name) for name in swept.schedulers))
     if len(lines) == 1 and len(headers) > 3:
         turned = tuple((name, text) for name, text in zip(headers[1:], lines[0][1:], strict=True))
         marks = tuple((c - 1, 1) for _, c in strong)
@@ -268,11 +268,11 @@ def _turned(
     return Table(("scheduler", *points), rows, tuple(range(1, len(points) + 1)), caption, marks)
 
 
-def _varied(swept: Evaluation) -> str:
+def varied_of(swept: Evaluation) -> str:
     return ", ".join(swept.varied) or "all"
 
 
-def _place(swept: Evaluation, cell: Cell) -> str:
+def place_of(swept: Evaluation, cell: Cell) -> str:
     """The value of the swept setting, or the whole label where several vary."""
     return f"{cell.settings[swept.setting]:g}" if swept.setting else cell.label or "all"
 
@@ -318,9 +318,9 @@ def _small(swept: Evaluation, uses: Uses, names: list[str], shown: list[int], wh
     drawn = []
     for d in shown:
         shares = {place: (100.0 * getattr(found[d], what),) for place, found in uses.items()}
-        series = _lines(swept, swept.schedulers, lambda *place, own=shares: own[place])
-        size = {"width": _SMALL[0], "height": _SMALL[1]}
-        axes = _axes(swept, f"{names[d]} (%)", **size, y_range=(0.0, 104.0), has_legend=False)
+        series = lines_over(swept, swept.schedulers, lambda *place, own=shares: own[place])
+        size = {"width": SMALL[0], "height": SMALL[1]}
+        axes = axes_over(swept, f"{names[d]} (%)", **size, y_range=(0.0, 104.0), has_legend=False)
         drawn.append(line_chart(series, axes))
     text = f"{_SAID[what]}, over {swept.setting}; one drawing per device, mean over samples."
     legend = legend_of([(swept.shown(name), swept.look(name)) for name in swept.schedulers])
@@ -358,8 +358,8 @@ def _use_table(swept: Evaluation, uses: Uses, names: list[str]) -> Table:
 def _overall_use(swept: Evaluation) -> Section | None:
     if "utilisation" not in swept.metrics or not swept.setting:
         return None
-    series = _lines(swept, swept.schedulers, lambda *at: (100.0 * swept.sum_up("utilisation", *at).mean,))
-    axes = _axes(swept, "utilisation (%)", y_range=(0.0, 104.0))
+    series = lines_over(swept, swept.schedulers, lambda *at: (100.0 * swept.sum_up("utilisation", *at).mean,))
+    axes = axes_over(swept, "utilisation (%)", y_range=(0.0, 104.0))
     text = "Mean share of the time a device runs something, from the first start to the last end."
     return Section(f"{swept.title}: devices", (Figure(line_chart(series, axes), text, text),))
 

@@ -5,14 +5,16 @@ What arrives and how fast tasks are is a function of scenario and seed alone, so
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft import catalog
-from weft.evaluation.sweep.checking import digest
+from weft.evaluation.sweep.checking import digest, fault_of
 from weft.evaluation.sweep.store import Measured, Row
 from weft.evaluation.sweep.unit import Unit
 from weft.kinds import ELASTIC
@@ -20,8 +22,12 @@ from weft.model.draws import PROGRESS, keyed_uniform
 from weft.model.elastic import TaskType
 from weft.model.elastic_oracle import episode_key, first_fault
 from weft.model.elastic_run import ElasticRun
+from weft.model.elastic_schedule import schedule_of
 from weft.scenarios import Scenario, scenario
 from weft.schedulers.allocators.running import run_all
+
+if TYPE_CHECKING:
+    from weft.evaluation.sweep.evaluation import Evaluation
 
 
 class ElasticRuns:
@@ -79,6 +85,12 @@ def least_mean_time(run: ElasticRun) -> float:
     return float(steps.mean())
 
 
+def mean_bound(found: Evaluation, cell: str) -> float:
+    """Mean over the samples of a cell of the time that tasks would take without contention; NaN where rows do not say."""
+    rows = found.rows_of(cell, found.schedulers[0])
+    return float(np.mean([row["lower_bound"] for row in rows])) if rows else math.nan
+
+
 def _best_gains(kind: TaskType) -> list[tuple[float, float]]:
     """Rate and base of the units that no others beat in both."""
     inside = tuple(
@@ -93,7 +105,7 @@ def _best_gains(kind: TaskType) -> list[tuple[float, float]]:
 
 def _row(unit: Unit, name: str, seed: int, run: ElasticRun) -> Row:
     is_checked = unit.check != "none"  # the oracle is quick enough for every row
-    fault = first_fault(run) if is_checked else None
+    fault = (first_fault(run) or _fault_of_file(unit, run)) if is_checked else None
     bound, figures = least_mean_time(run), run.figures
     return Row(
         scenario=unit.scenario.name,
@@ -111,6 +123,14 @@ def _row(unit: Unit, name: str, seed: int, run: ElasticRun) -> Row:
             **_per_cluster(run),
         },
     )
+
+
+def _fault_of_file(unit: Unit, run: ElasticRun) -> str | None:
+    """The first rule of the file's own problem that the episode breaks, as a schedule of that problem."""
+    if unit.scenario.recipe.generator != "files":
+        return None
+    posed, step = unit.scenario.problem(unit.split, unit.index), unit.scenario.number("step")
+    return fault_of(schedule_of(posed, run, step))
 
 
 def _per_cluster(run: ElasticRun) -> dict[str, float]:

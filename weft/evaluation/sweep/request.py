@@ -17,10 +17,10 @@ from weft.io.clusters import is_builtin
 from weft.io.kind_names import warn_unknown_kinds
 from weft.io.sources import read_bytes
 from weft.io.toml_files import parse_toml
-from weft.kinds import PROBLEMS, TASKS, Kind
+from weft.kinds import ELASTIC, PROBLEMS, TASKS, Kind
 from weft.policies.checkpoint import points_at_candidates
 from weft.scenarios import Scenario
-from weft.scenarios.generators import AUTO, DISPATCH, Makes
+from weft.scenarios.generators import ALLOCATE, AUTO, DISPATCH, Makes
 from weft.scenarios.recipes import is_recipe
 from weft.scenarios.workflows import read_file
 from weft.schedulers.base import Decides
@@ -171,11 +171,13 @@ def cells_of(
 def dispatched_if_asked(cells: Sequence[Scenario], schedulers: Sequence[Scheduler]) -> tuple[Scenario, ...]:
     """Files are planned, unless a scheduler only dispatches, or jobs are released later or branch and none only plans.
 
-    Their tasks are then dispatched as jobs are released.
+    Their tasks are then dispatched as jobs are released. Elastic tasks are for allocators, unless others are named alone.
     """
     if cells[0].recipe.generator != "files" or cells[0].kind is TASKS or cells[0].settings["run"] != AUTO:
         return tuple(cells)
     acts = [_acts(one) for one in schedulers]
+    if _is_elastic(cells[0]) and not (acts and all(kinds and ELASTIC not in kinds for kinds in acts)):
+        return tuple(cell.changed(run=ALLOCATE) for cell in cells)
     only_plans = any(PROBLEMS in kinds and TASKS not in kinds for kinds in acts)
     only_dispatches = any(kinds and PROBLEMS not in kinds for kinds in acts)
     if only_dispatches or (not only_plans and _is_live(cells[0])):
@@ -188,7 +190,14 @@ def _acts(scheduler: Scheduler) -> tuple[Kind, ...]:
     if isinstance(scheduler, str):
         is_trained = catalog.is_policy(scheduler) and scheduler not in catalog.POLICIES
         return (TASKS,) if is_trained and points_at_candidates(scheduler) else catalog.kinds_of(scheduler)
+    if hasattr(scheduler, "begin"):
+        return (ELASTIC,)
     return (PROBLEMS,) if hasattr(scheduler, "plan") else (TASKS,)
+
+
+def _is_elastic(cell: Scenario) -> bool:
+    """Whether some task of the files has a speed curve."""
+    return any(job.graph.is_elastic for file in cell.recipe.files for job in read_file(cell, file).jobs)
 
 
 def _is_live(cell: Scenario) -> bool:

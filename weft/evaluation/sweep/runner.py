@@ -196,7 +196,7 @@ def measure(unit: Unit) -> list[Measured]:
     except MissingExtra as error:  # cannot travel between processes as it is
         raise InputError(error.message, field="scheduler") from None
     except WeftError as error:
-        raise error.at(field=f"problem {unit.problem_name}") from None
+        raise (error if error.file else error.at(field=f"problem {unit.problem_name}")) from None
 
 
 def _answers(units: list[Unit], workers: int) -> Iterator[list[Measured]]:

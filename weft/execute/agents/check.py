@@ -67,7 +67,8 @@ class Checker:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.faults: list[str] = []
-        self._where = ""
+        self.where = ""
+        """The journal and line that is being read."""
 
     def check(self, clusters: list[list[Line]], source: list[Line]) -> Checked:
         """All faults, and what became of the tasks."""
@@ -75,13 +76,13 @@ class Checker:
         for n, lines in enumerate(clusters):
             told.append(Told(n))
             for number, line in enumerate(lines, 1):
-                self._where = f"cluster {n}, line {number}"
+                self.where = f"cluster {n}, line {number}"
                 self._line(told[-1], line)
+        self.where = "source"
         arrived = {row[0]: row for row in (line["task"] for line in source if line["kind"] == "task")}
         ended = [task for line in source if line["kind"] == "due" for task in line.get("ended", [])]
-        self._where = "source"
         self._expect(len(ended) == len(set(ended)), "a task was said to end twice")
-        self._where = "all journals"
+        self.where = "all journals"
         self._between(told, arrived, set(ended))
         finished = {task: step for one in told for task, step in one.finished.items() if task in arrived}
         times = [step - arrived[task][2] for task, step in finished.items()]
@@ -97,7 +98,7 @@ class Checker:
 
     def _expect(self, is_so: bool, otherwise: str) -> None:
         if not is_so:
-            self.faults.append(f"{self._where}: {otherwise}")
+            self.faults.append(f"{self.where}: {otherwise}")
 
     # one journal
 

@@ -18,9 +18,12 @@ def read_lines(path: Path) -> list[Message]:
     found = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(json.loads(line))
+            row = json.loads(line)
         except ValueError:
-            raise InputError("expected a JSON object", file=str(path), line=number) from None
+            row = None
+        if not isinstance(row, dict):
+            raise InputError("expected a JSON object", file=str(path), line=number)
+        found.append(row)
     return found
 
 

@@ -17,7 +17,9 @@ from weft.execute.agents.deciding import allocator_of
 from weft.execute.agents.journal import read_lines
 from weft.execute.agents.launching import Agents, Status, journals
 from weft.execute.agents.recorded import recorded_run
+from weft.execute.agents.serving import cluster_name
 from weft.execute.agents.setup import RUN, Setup, read_setup
+from weft.execute.agents.tasks import Message
 from weft.io.folders import claim
 from weft.model.elastic import ElasticProblem
 from weft.model.elastic_oracle import first_fault
@@ -164,22 +166,79 @@ def run_agents(
     return read_agents(path)
 
 
+def check_agents(folder: str | Path) -> Checked:
+    """Whether the journals of a folder keep their promises; one of a run that has not ended is refused."""
+    path = Path(folder)
+    setup, problem = read_setup(path)
+    clusters, source = _all_journals(path, problem.num_clusters)
+    checked = _checked(path, problem, clusters, source)
+    if checked.num_completed < problem.num_tasks:
+        _recorded(path, (problem, setup.seed), clusters, source, checked)  # says how far it came
+    return checked
+
+
 def read_agents(folder: str | Path) -> AgentsRun:
     """A run from its folder: promises are checked, whatever is said elsewhere."""
     path = Path(folder)
     setup, problem = read_setup(path)
-    clusters, source = journals(path, problem.num_clusters)
-    rules = Rules(problem.capacity.tolist(), [list(one.most) for one in problem.types], problem.num_tasks)
-    checked = Checker(rules).check(clusters, source)
-    run = recorded_run(problem, setup.seed, clusters, source)
+    clusters, source = _all_journals(path, problem.num_clusters)
+    checked = _checked(path, problem, clusters, source)
+    run = _recorded(path, (problem, setup.seed), clusters, source, checked)
     files = [path / f"decisions-{rank}.jsonl" for rank in range(setup.replicas)]
-    rows = sorted((row for file in files for row in read_lines(file)), key=lambda row: row["term"])
-    trips = tuple(_trip(row, problem.num_clusters) for row in rows if row["ok"])
-    pairs = [(old, new) for old, new in pairwise(rows) if old["term"] != new["term"]]
-    outages = tuple(new["at"] - old["at"] - old["trip"] for old, new in pairs)
+    try:
+        rows = sorted((row for file in files for row in read_lines(file)), key=lambda row: row["term"])
+        trips = tuple(_trip(row, problem.num_clusters) for row in rows if row["ok"])
+        pairs = [(old, new) for old, new in pairwise(rows) if old["term"] != new["term"]]
+        outages = tuple(new["at"] - old["at"] - old["trip"] for old, new in pairs)
+    except _OTHER_FORM:
+        raise InputError("expected decisions as weft agents writes them", file=str(path)) from None
     return AgentsRun(path, setup, problem, checked, run, trips, outages)
+
+
+_OTHER_FORM = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
+"""What reading raises where a line has another form than expected."""
+
+
+def _all_journals(path: Path, num_clusters: int) -> tuple[list[list[Message]], list[Message]]:
+    """The journals of a run, all of which have to be there."""
+    for name in (*map(cluster_name, range(num_clusters)), "source"):
+        file = path / f"{name}.jsonl"
+        if not file.is_file():
+            raise InputError("expected a journal of this run, got no such file", file=str(file))
+    return journals(path, num_clusters)
+
+
+def _recorded(
+    path: Path,
+    episode: tuple[ElasticProblem, int],
+    clusters: list[list[Message]],
+    source: list[Message],
+    checked: Checked,
+) -> ElasticRun:
+    """What ran, unless journals contradict one another."""
+    try:
+        return recorded_run(*episode, clusters, source)
+    except _OTHER_FORM:
+        fault = checked.faults[0] if checked.faults else "a line is not as weft agents writes it"
+        raise InputError(f"cannot tell what ran: {fault}", file=str(path)) from None
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def _checked(
+    path: Path, problem: ElasticProblem, clusters: list[list[Message]], source: list[Message]
+) -> Checked:
+    """What the checker says of the journals, if it can read them."""
+    checker = Checker(
+        Rules(problem.capacity.tolist(), [list(one.most) for one in problem.types], problem.num_tasks)
+    )
+    try:
+        return checker.check(clusters, source)
+    except _OTHER_FORM:
+        said = "expected what weft agents writes"
+        raise InputError(said, file=str(path), field=checker.where) from None
 
 
 def _trip(row: dict[str, Any], num_clusters: int) -> Trip:
     sizes = row["up"] / num_clusters, row["down"] / num_clusters
-    return Trip(row["step"], row["rounds"], row["inference"], row["trip"], *sizes)
+    return Trip(int(row["step"]), int(row["rounds"]), float(row["inference"]), float(row["trip"]), *sizes)

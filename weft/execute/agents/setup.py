@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.execute.agents.link import Conditions
+from weft.io.sources import shown
 from weft.model.elastic import ElasticProblem, TaskType
 
 RUN, PROBLEM = "run.json", "problem.json"
@@ -84,8 +87,43 @@ def read_setup(folder: Path) -> tuple[Setup, ElasticProblem]:
     found = _read(folder / RUN)
     if found.pop("schema", None) != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}", file=str(folder / RUN), field="schema")
-    found["conditions"] = Conditions(**found["conditions"])
-    return Setup(**found), _of_json(_read(folder / PROBLEM))
+    with _as_written(folder / RUN):
+        found["conditions"] = Conditions(**_typed(found["conditions"], Conditions))
+        setup = Setup(**_typed(found, Setup))
+    document = _read(folder / PROBLEM)
+    with _as_written(folder / PROBLEM):
+        return setup, _of_json(document)
+
+
+@contextmanager
+def _as_written(path: Path) -> Iterator[None]:
+    """One line for what is missing or of another form in a file of a run's folder."""
+    try:
+        yield
+    except KeyError as error:
+        raise InputError(
+            "expected what weft agents writes, got nothing", file=str(path), field=str(error.args[0])
+        ) from None
+    except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise InputError(f"expected what weft agents writes: {error}", file=str(path)) from None
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+_SCALARS: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "int": (int,), "float": (int, float)}
+
+
+def _typed(
+    found: dict[str, Any], kind: type[Setup | Conditions | TaskType | ElasticProblem]
+) -> dict[str, Any]:
+    """The fields of a document, if numbers and texts are where they should be."""
+    for one in fields(kind):
+        value, wanted = found[one.name], _SCALARS.get(str(one.type))
+        if wanted is not None and (
+            not isinstance(value, wanted) or isinstance(value, bool) != (one.type == "bool")
+        ):
+            raise InputError(f"expected {one.type}, got {shown(value)}", field=one.name)
+    return found
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -103,7 +141,8 @@ def _as_json(problem: ElasticProblem) -> dict[str, Any]:
     types = [{key: getattr(kind, key) for key in kind.__dataclass_fields__} for kind in problem.types]
     for kind in types:
         kind |= {"rate": kind["rate"].tolist(), "base": kind["base"].tolist()}
-    return fields | {"capacity": problem.capacity.tolist(), "types": types}
+    tables = {key: getattr(problem, key).tolist() for key in ("capacity", "arrivals")}
+    return fields | tables | {"types": types}
 
 
 def _of_json(found: dict[str, Any]) -> ElasticProblem:
@@ -111,8 +150,13 @@ def _of_json(found: dict[str, Any]) -> ElasticProblem:
     for kind in found["types"]:
         tables = {key: np.array(kind[key], np.float64) for key in ("rate", "base")}
         tuples = {key: tuple(kind[key]) for key in ("least", "most", "curve")}
-        types.append(TaskType(**{**kind, **tables, **tuples}))
-    tuples = {key: tuple(found[key]) for key in ("resources", "weights", "cluster_names")}
-    return ElasticProblem(
-        **{**found, **tuples, "types": tuple(types), "capacity": np.array(found["capacity"], np.int64)}
-    )
+        types.append(TaskType(**{**_typed(kind, TaskType), **tables, **tuples}))
+    found.setdefault("arrivals", [])  # runs of earlier versions have none
+    tuples = {"weights": tuple(found["weights"])}
+    tuples |= {key: tuple(map(str, found[key])) for key in ("resources", "cluster_names")}
+    given = {
+        "types": tuple(types),
+        "capacity": np.array(found["capacity"], np.int64),
+        "arrivals": np.array(found["arrivals"], np.int64).reshape(-1, 3),
+    }
+    return ElasticProblem(**{**_typed(found, ElasticProblem), **tuples, **given})

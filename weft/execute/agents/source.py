@@ -14,8 +14,11 @@ from weft.model.elastic import ElasticProblem
 
 
 def draw_tasks(problem: ElasticProblem, seed: int) -> list[Task]:
-    """The tasks of an episode in order of arrival: those that the kernel draws from this seed."""
-    tasks: list[Task] = []
+    """The tasks of an episode in order of arrival: those that are given, or that the kernel draws from this seed."""
+    tasks = [
+        Task(number, kind, step, links)
+        for number, (step, kind, links) in enumerate(problem.arrivals.tolist())
+    ]
     step = 0
     while len(tasks) < problem.num_tasks:
         count = _poisson(problem.arrival_rate, float(keyed_uniform(seed, ARRIVING, step, 0, 0, 0)))

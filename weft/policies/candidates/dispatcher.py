@@ -42,6 +42,8 @@ from weft.sim.tasks.state import NUM_ASKED, Facts, Tasks, TaskState
 from weft.sim.tasks.weights import PRICED, check_weights
 
 ENV = 0
+ALGORITHMS = ("candidate-ppo", "candidate-dqn")
+"""Those whose nets point at candidates."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def load_dispatcher(name: str) -> CandidateDispatcher:
         sight = _sight(card)
         shape = _checked(card, sight)
         policy = CandidatePolicy(weights, shape, card)
-        base = check_weights(card.training.get("base", PRICED), "training.base")
+        base = _base(card)
         return CandidateDispatcher(name, weights=base, profiles=sight.profile, policy=policy, sight=sight)
     except InputError as error:
         raise error.at(file=name) from None
@@ -164,15 +166,29 @@ def _checked(card: Card, sight: CandidateSight) -> CandidateArchitecture:
             f"trained on another feature version: expected {FEATURE_VERSION!r}, got {card.feature_version!r}",
             field="feature_version",
         )
+    if card.algorithm not in ALGORITHMS:
+        raise InputError(f"expected {' or '.join(ALGORITHMS)}, got {card.algorithm!r:.60}", field="algorithm")
     sizes, here = (shape.world, shape.column), (len(WORLD), len(sight.columns))
     if sizes != here:
         raise InputError(f"expected {here[0]} and {here[1]} features, got {sizes}", field="architecture")
     return shape
 
 
+def _base(card: Card) -> tuple[float, ...]:
+    """Weights of the base rule of training; of a number that is none, its place is told."""
+    given = card.training.get("base", PRICED)
+    for k, weight in enumerate(given if isinstance(given, list | tuple) else ()):
+        if isinstance(weight, float) and not np.isfinite(weight):
+            raise InputError(f"expected a finite number, got {weight}", field=f"training.base[{k}]")
+    return check_weights(given, "training.base")
+
+
 def _sight(card: Card) -> CandidateSight:
-    stored = card.training.get("sight", {})
+    stored = card.training.get("sight")
     known = CandidateSight._fields
-    if not isinstance(stored, dict) or not set(stored) <= set(known):
-        raise InputError(f"expected {', '.join(known)}, got {stored!r:.60}", field="training.sight")
+    if not isinstance(stored, dict) or not {"tasks", "pools"} <= set(stored) <= set(known):
+        raise InputError(
+            f"expected a table with tasks and pools, of {', '.join(known)}, got {stored!r:.60}",
+            field="training.sight",
+        )
     return check_sight(CandidateSight(**stored))

@@ -143,7 +143,7 @@ def _checked(card: Card, sight: PipelineSight) -> CandidateArchitecture:
 
 
 def _sight(card: Card) -> PipelineSight:
-    stored = card.training.get("sight", {})
+    stored = card.training.get("sight")
     known = PipelineSight._fields
     if not isinstance(stored, dict) or not set(stored) <= set(known):
         raise InputError(f"expected {', '.join(known)}, got {stored!r:.60}", field="training.sight")

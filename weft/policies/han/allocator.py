@@ -62,7 +62,12 @@ class HanAllocator:
         names = feature_names(problem.resources, tuple(one.name for one in problem.types))
         here = (len(names.cluster), len(names.waiting), len(names.running))
         if here != (shape.cluster, shape.waiting, shape.running):
-            return "it was trained for another number of resources or types of task"
+            resources = (shape.cluster - len(feature_names((), ()).cluster)) // 2
+            types = shape.waiting - len(feature_names((), ()).waiting) - resources
+            return (
+                f"it was trained for {resources} resources and {types} types of task, "
+                f"here are {problem.num_resources} and {len(problem.types)}"
+            )
         known = () if self.policy.card is None else self.policy.card.features
         if known and known != card_features(names):
             theirs = [name.removeprefix("waiting: is ") for name in known if name.startswith("waiting: is ")]

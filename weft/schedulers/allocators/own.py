@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError
+from weft.io.sources import shown
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem
 from weft.plugins import blamed, made
@@ -40,13 +41,13 @@ class OwnAllocator:
         if not callable(getattr(self._inner, "supports", None)):
             return None
         with blamed(f"{self._title}.supports failed", field="scheduler"):
-            reason: str | None = self._inner.supports(problem)
+            reason: str | None = self._inner.supports(problem.without_arrivals())
             return reason
 
     def begin(self, problem: ElasticProblem, seeds: Ints) -> Deciding:
         """Get ready for a batch."""
         with blamed(f"{self._title}.begin failed", field="scheduler"):
-            inner = self._inner.begin(problem, own_seeds(seeds))
+            inner = self._inner.begin(problem.without_arrivals(), own_seeds(seeds))
         if not callable(getattr(inner, "decide", None)):
             raise InputError(f"{self._title}.begin: expected an object with 'decide'", field="scheduler")
         return _Watched(inner, self._title)
@@ -59,7 +60,14 @@ class _Watched:
     def decide(self, sight: ElasticSight) -> Allocation:
         """What the allocator decides; wrong shapes are refused where they are carried out."""
         with blamed(f"{self._title}.decide failed", field="scheduler"):
-            return Allocation(*self._inner.decide(sight))
+            found = self._inner.decide(sight)
+        if not isinstance(found, tuple | list) or len(found) not in (3, 4):
+            got = f"{len(found)} parts" if isinstance(found, tuple | list) else shown(found)
+            raise InputError(
+                f"{self._title}.decide: expected an Allocation: slot, units, chance and perhaps again, got {got}",
+                field="scheduler",
+            )
+        return Allocation(*found)
 
 
 def own_seeds(seeds: Ints) -> Ints:

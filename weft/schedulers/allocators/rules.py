@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem
-from weft.schedulers.allocators.speeds import Beliefs, best_alone
+from weft.schedulers.allocators.speeds import Beliefs, best_alone, fitted_axes
 from weft.sim.elastic.rules import DRF, OPTIMUS, RANDOM, SHORTEST, STATIC, TIRESIAS, AllocatorRule
 
 LOWEST, BAYES = "lowest", "softmax"
@@ -50,11 +50,28 @@ class RuleAllocator:
     is_swapped: bool = False
     is_elastic: bool = False
     blocks: bool = False
+    is_tuned: bool = False
+    """Whether its units are tuned on other episodes of the problem."""
 
     def supports(self, problem: ElasticProblem) -> str | None:
         """Why it cannot act on a problem; None: it can."""
-        if self.kind == OPTIMUS and problem.num_resources != 2:
-            return f"its speed model has two resources, and the problem has {problem.num_resources}"
+        if self.is_tuned and len(problem.arrivals):
+            return "it is tuned on other episodes, and the arrivals of this one are given"
+        if self.kind == TIRESIAS:
+            return self._refuse_unserved(problem)
+        if self.kind == OPTIMUS and len(fitted_axes(problem)) > 2:
+            return f"its speed model has two resources, and tasks may have more than they need of {len(fitted_axes(problem))}"
+        return None
+
+    def _refuse_unserved(self, problem: ElasticProblem) -> str | None:
+        """Tiresias serves by the last resource, and lets tasks that have had more wait for it with nothing."""
+        last = problem.resources[-1]
+        for kind in problem.types:
+            if not (kind.most if self.is_elastic else kind.least)[-1]:
+                what = "may have" if self.is_elastic else "needs"
+                return f"it serves tasks by their {last}, and {kind.name} {what} none"
+            if len(problem.arrivals) and kind.least == kind.most:
+                return f"it takes units away from tasks that run, and {kind.name} cannot wait in between"
         return None
 
     def prepared(self, problem: ElasticProblem) -> Callable[[int], SeededRule]:
@@ -62,8 +79,10 @@ class RuleAllocator:
         units, steps = self.units(problem), np.zeros(len(problem.types))
         if self.kind == SHORTEST:
             units, steps = best_alone(problem)
-        shape = tuple(int(size) + 1 for size in problem.grid)
-        stride = np.array([int(np.prod(shape[r + 1 :])) for r in range(len(shape))], np.int64)
+        axes = fitted_axes(problem)
+        shape, stride = problem.grid[list(axes)] + 1, np.zeros(problem.num_resources, np.int64)
+        for k, r in enumerate(axes):
+            stride[r] = int(np.prod(shape[k + 1 :]))
         empty = np.zeros((len(problem.types), 0))
 
         rule = AllocatorRule(self.kind, units, steps, empty, stride, self.is_elastic, self.blocks)

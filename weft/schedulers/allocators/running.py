@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.errors import InputError, UnsupportedError
+from weft.errors import UnsupportedError
 from weft.model.columns import Floats, Ints
 from weft.model.elastic import ElasticProblem
 from weft.model.elastic_run import ElasticRun
 from weft.schedulers.allocators.protocol import Allocator
 from weft.schedulers.allocators.rules import BAYES, RuleAllocator, SeededRule
+from weft.schedulers.allocators.stalls import Stalls
 from weft.sim.elastic.environment import ElasticBatch
 from weft.sim.elastic.rules import STATIC, AllocatorRule, run_rule
 
-MOST_STEPS = 10_000_000
-"""An episode of more logical steps than this does not end."""
+AT_ONCE = 10_000
+"""World steps that the kernel goes on before it is looked whether anything happens."""
 TUNED_ON = tuple(range(900_000_000, 900_000_024))
 """Seeds of the episodes that ``static-k`` is tuned on; those of no evaluation."""
 
@@ -58,25 +59,27 @@ def _run_rule(allocator: RuleAllocator, batch: ElasticBatch, seeds: Sequence[int
 def _whole_episode(rule: SeededRule, batch: ElasticBatch, b: int) -> float:
     """Run environment b to its end, emptying the log whenever it is full; step by step where the rule changes."""
     move, out, log = batch.buffers
-    most = 100_000 if rule.is_fixed else 1
-    for _ in range(MOST_STEPS):
+    most = AT_ONCE if rule.is_fixed else 1
+    stalls = Stalls(batch.state, [b], batch.problem)
+    while True:
         now = rule.at(int(batch.state.now[b]))
         is_over = run_rule(now, batch.world, batch.state, b, move, out, log, most)
         batch.drain()
         if is_over:
             return float(out.mean[b])
-    raise InputError("the episode does not end", field="scheduler")
+        stalls.refuse()
 
 
 def _run_deciding(allocator: Allocator, batch: ElasticBatch, seeds: Sequence[int]) -> None:
     """Ask for decisions until all episodes are over."""
     deciding = allocator.begin(batch.problem, np.array(seeds, np.int64))
-    for _ in range(MOST_STEPS):
+    stalls = Stalls(batch.state, list(range(len(seeds))), batch.problem)
+    while True:
         found = deciding.decide(batch.observe())
         batch.act(found.slot, found.units, found.chance, found.again)
         if batch.is_over.all():
             return
-    raise InputError("an episode does not end", field="scheduler")
+        stalls.refuse()
 
 
 def _runs(batch: ElasticBatch, problem: ElasticProblem, seeds: Sequence[int]) -> list[ElasticRun]:
@@ -124,4 +127,4 @@ def _tried(problem: ElasticProblem, units: Ints) -> float:
     return float(mean_completions(rule, problem, TUNED_ON).mean())
 
 
-static_k = RuleAllocator("static-k", STATIC, BAYES, tuned_units)
+static_k = RuleAllocator("static-k", STATIC, BAYES, tuned_units, is_tuned=True)

@@ -2,7 +2,7 @@
 
 The model is 1 / (a / w + b + c w / p + d w + e p) with p CPUs and w GPUs, fitted over the whole grid, with 0.001 in
 place of 0 units (Peng et al., EuroSys 2018; as used for edge clusters by Li et al., 2023). Speeds are measured, with
-noise of their own, and fitted anew in each world step.
+noise of their own, and fitted anew in each world step. A resource that every task has as much of as it needs has no place in it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,34 @@ def fit_speeds(cpus: Floats, gpus: Floats, speeds: Floats, tolerance: float = EX
     return least_squares(residuals, jacobian, np.ones((len(speeds), 5)), tolerance)
 
 
-def first_speeds(kind: TaskType, grid: Ints) -> tuple[Floats, Bools]:
-    """Progress of a first step at every point of the grid without noise, and where a task may run; (G,) each."""
-    points = list(itertools.product(*(range(int(size) + 1) for size in grid)))
-    can_run = np.array(
-        [all(low <= u <= m for low, u, m in zip(kind.least, p, kind.most, strict=True)) for p in points]
+def fitted_axes(problem: ElasticProblem) -> tuple[int, ...]:
+    """Resources that the model is fitted over: the first and the second of those that are not given as requested.
+
+    With two resources in all, both of them.
+    """
+    if problem.num_resources == 2:
+        return 0, 1
+    return elastic_axes(problem)
+
+
+def elastic_axes(problem: ElasticProblem) -> tuple[int, ...]:
+    """Resources of which some type may have more than it needs."""
+    return tuple(
+        r for r in range(problem.num_resources) if any(one.least[r] < one.most[r] for one in problem.types)
     )
-    at = np.minimum(np.array(points), np.array(kind.rate.shape) - 1)
+
+
+def first_speeds(kind: TaskType, grid: Ints, axes: tuple[int, ...] = (0, 1)) -> tuple[Floats, Bools]:
+    """Progress of a first step at every point of the grid over some resources without noise, and where a task may run.
+
+    Of other resources it has what it needs; (G,) each.
+    """
+    points = np.array(list(itertools.product(*(range(int(grid[r]) + 1) for r in axes))))
+    least, most = (np.array(units)[list(axes)] for units in (kind.least, kind.most))
+    can_run = np.asarray(((points >= least) & (points <= most)).all(axis=1))
+    units = np.tile(np.array(kind.least), (len(points), 1))
+    units[:, list(axes)] = points
+    at = np.minimum(units, np.array(kind.rate.shape) - 1)
     rate, base = (table[tuple(at.T)] for table in (kind.rate, kind.base))
     return rate * kind.factor(0.0) + base, can_run
 
@@ -63,8 +84,15 @@ class Beliefs:
 
     def __init__(self, problem: ElasticProblem, seed: int, *, is_swapped: bool) -> None:
         self._problem, self._seed = problem, seed
-        self._true = [first_speeds(kind, problem.grid) for kind in problem.types]
-        units = [np.maximum(np.arange(size + 1, dtype=np.float64), TINY) for size in problem.grid.tolist()]
+        axes = fitted_axes(problem)
+        self._true = [first_speeds(kind, problem.grid, axes) for kind in problem.types]
+        units = [
+            np.maximum(np.arange(size + 1, dtype=np.float64), TINY)
+            for size in problem.grid[list(axes)].tolist()
+        ]
+        units = [np.ones(1)] * (
+            2 - len(units)
+        ) + units  # one resource that matters is the second of the model
         self._cpus, self._gpus = (part.ravel() for part in np.meshgrid(*units, indexing="ij"))
         listed = np.meshgrid(*units, indexing="xy" if is_swapped else "ij")
         self._listed = listed[0].ravel(), listed[1].ravel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from weft.errors import UnsupportedError
 from weft.model.graph import Ints
 from weft.model.problem import Problem
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
@@ -33,6 +34,12 @@ class DecidingDispatcher(RuleDispatcher):
     device: int = VIRTUAL
     look: int = 0
 
+    def shortlisted(self, name: str) -> RuleDispatcher:
+        """Its decider goes by no key and no window, so that a shortlist would change nothing."""
+        raise UnsupportedError(
+            f"{name}: {self.name} decides by itself what it looks at, so a shortlist would change nothing"
+        )
+
     @property
     def copies(self) -> bool:
         """Whether it was made to copy tasks, so that it is refused where it cannot."""
@@ -44,7 +51,9 @@ class DecidingDispatcher(RuleDispatcher):
         return self.copies
 
     def supports(self, problem: Problem) -> str | None:
-        return refuse_tasks(problem) or (refuse_bookings(problem) if self.binds_ahead else None)
+        if not self.binds_ahead:
+            return refuse_tasks(problem)
+        return refuse_tasks(problem) or refuse_bookings(problem, has_copies=self.copies)
 
     def decider(self, problem: Problem, rule: TaskRule) -> GrowingDecider:
         """Who decides for one problem; tasks are copied only where its objective allows it."""

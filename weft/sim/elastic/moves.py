@@ -87,24 +87,35 @@ def enqueue(s: State, b: int, j: int) -> None:
             s.queued[b, n] += 1
 
 
+@inlined
+def _join(s: State, b: int, t: int, links: int) -> None:
+    """One more task of type t, connected to the clusters of these bits, arrives."""
+    j = s.arrived[b]
+    s.arrived[b] += 1
+    s.status[b, j] = WAITING
+    s.arrival[b, j] = s.now[b]
+    s.kind[b, j] = t
+    s.links[b, j] = links
+    enqueue(s, b, j)
+
+
 @kernel
 def arrive(w: World, s: State, b: int) -> None:
-    """The tasks that arrive now."""
+    """The tasks that arrive now: those that are given, or as many as are drawn."""
+    if len(w.given) > 0:
+        while s.arrived[b] < len(w.given) and w.given[s.arrived[b], 0] <= s.now[b]:
+            _join(s, b, w.given[s.arrived[b], 1], w.given[s.arrived[b], 2])
+        return
     draw = keyed_uniform(s.seed[b], ARRIVING, s.now[b], 0, 0, 0)
     count = _poisson(w.arrival_rate, draw)
     while count > 0 and s.arrived[b] < s.status.shape[1]:
         count -= 1
         j = s.arrived[b]
-        s.arrived[b] += 1
         share = keyed_uniform(s.seed[b], TASK_TYPE, j, 0, 0, 0)
         t = np.int64(0)
         while t < len(w.share) - 1 and share >= w.share[t]:
             t += 1
-        s.status[b, j] = WAITING
-        s.arrival[b, j] = s.now[b]
-        s.kind[b, j] = t
-        s.links[b, j] = _draw_links(w, s.seed[b], j)
-        enqueue(s, b, j)
+        _join(s, b, t, _draw_links(w, s.seed[b], j))
 
 
 @inlined

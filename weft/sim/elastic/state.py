@@ -41,6 +41,7 @@ class World(NamedTuple):
     is_multi: bool
     is_earliest: bool
     conflicts: int  # place in ``CONFLICTS``
+    given: Ints  # (J, 3) world step, type and links of every task; (0, 3): they are drawn
 
 
 class State(NamedTuple):
@@ -141,6 +142,7 @@ def compile_world(problem: ElasticProblem) -> World:
         is_multi=problem.stepping == "multi",
         is_earliest=problem.pending == "earliest",
         conflicts=CONFLICTS.index("softmax" if problem.conflicts == "own" else problem.conflicts),
+        given=problem.arrivals.copy(),
     )
 
 

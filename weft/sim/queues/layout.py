@@ -89,7 +89,7 @@ def refuse_queues(problem: Problem) -> str | None:
     """The reason why queues by kind cannot keep a rule of this problem, or None."""
     for job in problem.jobs:
         if job.graph.is_elastic:
-            return f"job {job.name!r} has elastic tasks: only allocators act on them"
+            return f"job {job.name!r} has elastic tasks: only allocators act on them (weft evaluate FILE -s optimus)"
         if (job.graph.slots > 1).any():
             return "tasks that hold several slots cannot wait in queues by kind"
         if job.period is not None:

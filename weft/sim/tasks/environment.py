@@ -82,6 +82,10 @@ class TaskSetup:
     def __post_init__(self) -> None:
         check_sight(self.sight)
         check_weights(self.base, "base")
+        for name in ("reward_scale", "time_unit"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not 0.0 < value < np.inf:
+                raise InputError(f"expected a number > 0, got {value!r:.60}", field=name)
         if not self.problems:
             raise InputError("expected at least one problem", field="problems")
 
@@ -208,6 +212,8 @@ class TaskEnv:
     base_column = BASE
 
     def __init__(self, setup: TaskSetup, num_envs: int, seed: int = 0, *, shared: bool = False) -> None:
+        if num_envs < 1:
+            raise InputError(f"expected a whole number >= 1, got {num_envs}", field="num_envs")
         self.setup, self.num_envs = setup, num_envs
         self.num_choices, self.num_features = setup.sight.num_choices, setup.sight.num_features
         self.num_columns, self.feature_names = len(setup.sight.columns), feature_names(setup.sight)
@@ -259,6 +265,9 @@ class TaskEnv:
 
     def step(self, actions: Ints) -> tuple[Floats32, Bools]:
         """One decision (B, 1) everywhere, allowed by the mask; returns reward and done."""
+        if actions.min() < 0 or actions.max() >= self.num_choices:
+            wrong = actions[(actions < 0) | (actions >= self.num_choices)][0]
+            raise InputError(f"expected 0 to {self.num_choices - 1}, got {wrong}", field="actions")
         _step_all(
             self.setup.sight, self.known, self.tasks, self.facts, self.state, self.plays, actions,
             self._weights, self._buffers,

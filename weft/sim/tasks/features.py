@@ -18,7 +18,7 @@ from weft.sim.tasks.rules import TaskRule
 from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, TAKEN, Tasks, TaskState, expected_run, spare_share
 from weft.sim.tasks.weights import AT_RATIO
 
-FEATURE_VERSION = "candidates/3"
+FEATURE_VERSION = "candidates/4"
 WORLD = (
     "ready tasks",
     "devices with room",
@@ -247,11 +247,23 @@ def write_place(
 
 
 @lean_inlined
+def _recent_ratio(w: Tasks, s: TaskState, b: int) -> float:
+    """Recent run times over those stated, the mean over the classes of environment b that have devices."""
+    total, count = 0.0, 0.0
+    for c in range(w.run.shape[1]):  # by number, so that the sum is the same wherever the problem stands
+        for pool in range(w.pool_ptr[b], w.pool_ptr[b + 1]):
+            if w.device_class[w.pool_devices[w.pool_device_ptr[pool]]] == c:
+                total, count = total + s.class_ratio[b, c], count + 1.0
+                break
+    return total / max(count, 1.0)
+
+
+@lean_inlined
 def write_world(
     sight: CandidateSight, w: Tasks, s: TaskState, b: int, shown: float, look: Looked, out: Floats
 ) -> None:
     """The features of the state as a whole; ``shown`` is the share of places that tasks take."""
-    unit, end, classes = look.here[UNIT], look.here[END], w.run.shape[1]
+    unit, end = look.here[UNIT], look.here[END]
     if sight.sees_queue:
         left, slots = 0.0, 0.0
         for j in range(w.job_ptr[b], w.job_ptr[b + 1]):
@@ -269,7 +281,4 @@ def write_world(
         out[NEXT_END] = log1p((end - s.now[b]) / unit) if end < np.inf else 0.0
         out[TIME_LEFT] = log1p(look.here[LEFT] / unit)
     if sight.sees_recent:
-        total = 0.0
-        for c in range(classes):
-            total += s.class_ratio[b, c]
-        out[RECENT_RATIO] = max(-MOST, min(total / classes, MOST))
+        out[RECENT_RATIO] = max(-MOST, min(_recent_ratio(w, s, b), MOST))

@@ -20,12 +20,16 @@ from weft.sim.tasks.clock import begin
 from weft.sim.tasks.instances import dropped_at, refuse_live, turn_columns
 from weft.sim.tasks.state import ABORTED, ENDED, EXPIRED, NUM_COUNTS, Facts, Tasks, TaskState
 
+PLANS = "who binds tasks to devices ahead of time cannot know what will be booked; rules such as priced can"
+COPIES = "a task behind a copy is bound to its device before that is free, and may find it booked; go without copies"
+"""Why some cannot act where jobs book devices, and what can."""
+
 
 def refuse_tasks(problem: Problem) -> str | None:
     """The reason why the task view cannot run this problem, or None."""
     for job in problem.jobs:
         if job.graph.is_elastic:
-            return f"job {job.name!r} has elastic tasks: only allocators act on them"
+            return f"job {job.name!r} has elastic tasks: only allocators act on them (weft evaluate FILE -s optimus)"
         if job.period is not None:
             return f"job {job.name!r} is periodic: unroll it over a horizon first"
         if job.in_order and job.graph.is_conditional:
@@ -40,14 +44,11 @@ def refuse_tasks(problem: Problem) -> str | None:
     return None
 
 
-def refuse_bookings(problem: Problem) -> str | None:
-    """The reason why whoever binds tasks to devices ahead of time cannot act on this problem, or None."""
+def refuse_bookings(problem: Problem, *, has_copies: bool = False) -> str | None:
+    """The reason why whoever binds tasks to devices ahead of time, as copies do, cannot act on this problem, or None."""
     for job in problem.jobs:
         if job.booking is not None:
-            return (
-                f"job {job.name!r} books devices: who binds tasks to devices ahead of time cannot know what will be "
-                "booked; rules such as priced can"
-            )
+            return f"job {job.name!r} books devices: {COPIES if has_copies else PLANS}"
     return None
 
 

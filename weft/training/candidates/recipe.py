@@ -19,16 +19,21 @@ from weft.sim.tasks.pipeline_environment import PipelineReward
 from weft.sim.tasks.pipeline_features import PipelineSight, check_pipeline_sight
 from weft.sim.tasks.reward import Reward
 from weft.sim.tasks.rules import LATE
-from weft.tables import NAME, checked, read_table, whole
+from weft.tables import MOST_UPDATES, NAME, checked, read_table, whole
 from weft.training.cells import dealt, shares
-from weft.training.distributed.config import Distributed, spread_in_words
+from weft.training.distributed.config import OF_UPDATES, Distributed, spread_in_words
 from weft.training.distributed.curriculum import Curriculum
+from weft.training.distributed.points import period_points, setting_points, used
 from weft.training.dqn.config import DQNConfig
 from weft.training.make_env import problems_of
-from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation
+from weft.training.memory import refuse_beyond_memory
+from weft.training.ppo.config import PPOConfig
+from weft.training.replay import shape_of
+from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation, settings_in_words
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
+    from weft.training.environment import Ints
     from weft.training.run.folder import Outcome
     from weft.training.run.metrics import Row
 
@@ -57,7 +62,7 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
     unit: ClassVar[str] = "samples"
 
     sight: CandidateSight | PipelineSight
-    streams: int = checked(64, whole(1))
+    streams: int = checked(64, whole(1, MOST_UPDATES))
     """Of the training split, dealt out to the environments; or single problems where no jobs arrive."""
     reward: Reward | PipelineReward = field(default_factory=Reward)
     base: str = checked("priced", NAME)
@@ -70,6 +75,8 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.config, PPOConfig):
+            self._refuse_no_share(self.config.num_envs)
         if self.curriculum.is_leased and not self.distributed.engine:
             raise InputError("expected an engine, such as local, to lease to", field="distributed.engine")
         if self.curriculum.is_leased and self.streams < len(self.cells):
@@ -78,6 +85,15 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
             self._refuse_unknown_errors()
         if len(self.config.hidden) != 1:
             raise InputError(f"expected one width, got {list(self.config.hidden)}", field="config.hidden")
+
+    def _refuse_no_share(self, num_envs: int) -> None:
+        """Refuse what PPO would not read, and actors that would have no environment."""
+        self.distributed.refuse_unread(OF_UPDATES, "PPO has")
+        if self.distributed.actors > num_envs:
+            raise InputError(
+                f"expected at most num_envs = {num_envs}, got {self.distributed.actors}",
+                field="distributed.actors",
+            )
 
     def _refuse_unknown_errors(self) -> None:
         actors, config = self.distributed.actors, self.config
@@ -116,13 +132,36 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
 
     def check(self, seed: int) -> None:
         check_training_seed(seed)
+        self.validation.refuse_unknown()
         if isinstance(self.config, DQNConfig):
-            self.config.refuse_idle()
+            self.config.refuse_idle(self.distributed.actors)
         problems = self.by_cell("train", [1] * len(self.cells))
         if isinstance(self.sight, PipelineSight):
             _refuse_unseen(problems, self.sight)
+        if self.curriculum.is_leased:
+            used(self._points([one for cell in problems for one in cell]), self.curriculum)
         if isinstance(self.sight, CandidateSight):
             self.base_weights  # noqa: B018 - refuses what is no rule with weights
+        if not self.distributed.engine:  # roles have machines of their own
+            self._refuse_large()
+
+    def _refuse_large(self) -> None:
+        """Refuse more environments, or more to learn from, than this machine has memory for."""
+        config, sight = self.config, self.sight
+        seen = 8 * config.num_envs * sight.num_features
+        refuse_beyond_memory(seen, "config.num_envs")
+        if isinstance(config, DQNConfig):
+            world, columns = len(sight.world), len(sight.columns)
+            shape = shape_of(config, config.num_envs, world, columns, sight.num_choices)
+            refuse_beyond_memory(seen + shape.num_bytes, "config.replay")
+        if isinstance(config, PPOConfig):
+            refuse_beyond_memory(seen + 4 * config.batch * sight.num_features, "config.num_steps")
+
+    def _points(self, problems: Sequence[Problem]) -> Ints:
+        """Its cells, given a problem of each, as points of a grid."""
+        if isinstance(self.sight, PipelineSight):
+            return period_points(problems)
+        return setting_points([cell.settings for cell in self.cells])
 
     def progress_in_words(self, row: Row) -> str:
         return f"mean reward {row.get('mean_reward'):.5g}{spread_in_words(row)}"
@@ -142,7 +181,7 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
         return f"best policy {-outcome.best:+.2f} % against the best rule in validation"
 
     def next_command(self, run: str) -> str:
-        told = _settings_in_words(self.settings)
+        told = settings_in_words(self.settings)
         return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{told} --seeds 8"
 
     def to_dict(self) -> dict[str, object]:
@@ -194,18 +233,6 @@ def base_weights(name: str) -> tuple[float, ...]:
     raise InputError(
         f"expected a rule with weights, such as priced, es or a run of rule-es, got {name!r}", field="base"
     )
-
-
-def _settings_in_words(settings: Mapping[str, object]) -> str:
-    """How ``weft evaluate`` is told under what load, or at what speed, a policy was trained."""
-    words = ""
-    for name in ("load", "speed"):
-        value = settings.get(name)
-        if isinstance(value, list | tuple):
-            words += f" --set '{name}={list(value)}'"
-        elif value is not None:
-            words += f" --set {name}={value}"
-    return words
 
 
 def _sight(table: Mapping[str, Any]) -> CandidateSight | PipelineSight:

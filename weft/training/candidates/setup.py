@@ -5,6 +5,8 @@ Rewards are in units of the time that jobs spend in the system under ``priced``,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from weft.model.problem import realise
@@ -16,7 +18,9 @@ from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineReward, PipelineSetup
 from weft.sim.tasks.pipeline_features import PIPELINE_VERSION, PipelineSight
 from weft.sim.tasks.reward import ELAPSED, Reward
+from weft.sim.tasks.weights import PRICED, check_weights
 from weft.training.candidates.recipe import TaskConfig, TaskRecipe, sight_table
+from weft.training.first_weights import starting_card
 
 HORIZON = 50.0
 """Rewards are divided by this many mean run times, so that discounted sums are about -1."""
@@ -48,6 +52,20 @@ def candidate_card(recipe: TaskRecipe[TaskConfig], head: str = POLICY) -> Card:
             "recipe": recipe.to_dict(),
         },
     )
+
+
+def say_other_base(
+    recipe: TaskRecipe[TaskConfig], card: Card, start: str | None, on_notice: Callable[[str], None]
+) -> None:
+    """Say so where the first weights were trained with another base rule: order and mark mean something else then."""
+    if start is None or not isinstance(recipe.sight, CandidateSight):
+        return
+    trained = starting_card(start, card).training.get("base", PRICED)
+    if check_weights(trained, "training.base") != recipe.base_weights:
+        on_notice(
+            f"{start} was trained with another base rule than {recipe.base}: "
+            "candidates now come in another order, and another choice is marked"
+        )
 
 
 def env_of(recipe: TaskRecipe[TaskConfig], seed: int) -> TaskEnv | PipelineEnv:

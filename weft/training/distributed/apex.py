@@ -82,7 +82,8 @@ class Spread(QLearner):
                 self._hear(None)
         self.update += 1
         tally = self.collecting.tally
-        mean = tally.rewards / max(tally.decisions, 1)
+        last = self._recent[-1] if self.update > 1 else 0.0  # where only learning was left to do
+        mean = tally.rewards / tally.decisions if tally.decisions else float(last)
         return self._log(mean, self.learned - learned, {**self.collecting.row(), **self._figures()})
 
     def _begin(self) -> None:

@@ -112,6 +112,7 @@ class Collecting:
         self._writes = 0  # blocks and errors on their way to shards
         self._adds = 0  # blocks alone
         self._weights: tuple[int, Part] | None = None
+        self._rate = 0.0  # decisions per second, of the last row in which there were any
 
     def start(self, lives: int = 0) -> None:
         """Start all roles."""
@@ -267,19 +268,27 @@ class Collecting:
     def row(self) -> dict[str, Metric]:
         """What was collected since the last row."""
         tally, self.tally = self.tally, Tally()
-        seconds = max(time.perf_counter() - tally.started, 1e-9)
         standings = list(self.shards.values())
         found: dict[str, Metric] = {
             **episode_figures(tally.episodes),
             "epsilon": tally.epsilon,
             "replay_fill": sum(one.fill for one in standings) / len(standings),
-            "decisions_per_second": round(tally.decisions / seconds, 1),
+            "decisions_per_second": self._rate_of(tally),
             **means_of([member.figures for member in self.actors.values()]),
             "staleness": sum(tally.lags) / len(tally.lags) if tally.lags else 0.0,
             "restarts": self.crew.restarts,
             "lost_decisions": self.lost_decisions,
         }
         return found if self.scheduler is None else {**found, **self.scheduler.figures()}
+
+    def _rate_of(self, tally: Tally) -> float:
+        """Decisions per second; the first time by what actors spent at work, so that starting them does not count."""
+        seconds = time.perf_counter() - tally.started
+        if not self._rate:
+            seconds = min(seconds, self.actor_seconds / len(self.actors))
+        if tally.decisions:
+            self._rate = round(tally.decisions / max(seconds, 1e-9), 1)
+        return self._rate
 
     def state(self) -> dict[str, Array]:
         """What a resumed run needs; of roles elsewhere only how often they lived, and of shards on request."""

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise, product
 
-from weft.tables import FLAG, POSITIVE, check, checked, number, one_of, whole
+from weft.tables import (
+    FLAG,
+    POSITIVE,
+    Rule,
+    check,
+    checked,
+    is_number,
+    number,
+    one_of,
+    refuse_changed,
+    whole,
+)
 
 DEALT, LEXICOGRAPHIC, UNIFORM, GRAY, EASY, REGRET = ORDERS = (
     "",
@@ -21,6 +32,14 @@ LADDER, DECAY, VISITS, BOTH = EXPLORATIONS = ("ladder", "decay", "visits", "both
 """That of the learner; less with all decisions; less with those of a configuration; the larger of ladder and visits."""
 REGRETS, ERRORS = SCORES = ("regret", "error")
 _SHARE = number(0, 1)
+_OF_ORDERS = {
+    (LEXICOGRAPHIC, GRAY): ("epochs",),
+    (REGRET,): ("score", "temperature", "stale_share"),
+    (EASY,): ("uniform_share", "rise", "tolerance"),
+}
+"""Keys that mean something with these orders alone."""
+_OF_EXPLORATION = ("epsilon", "epsilon_end", "epsilon_decisions")
+"""Keys that mean nothing to the ladder."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +58,7 @@ class Curriculum:
     """k: values of every varied setting that are used, the first ones; 0: all."""
     dimensions: int = checked(0, whole(0))
     """N: settings that vary, the first ones; the rest keep their first value; 0: all."""
-    held_out: float = checked(0.0, _SHARE)
+    held_out: float = checked(0.0, Rule("a number >= 0 and < 1", lambda x: is_number(x) and 0 <= x < 1))
     """Share of the configurations that are never played in training."""
     score: str = checked(REGRETS, one_of(*SCORES))
     """What ``regret`` goes by: how far a configuration is behind the base rule, or the size of errors."""
@@ -64,6 +83,16 @@ class Curriculum:
 
     def __post_init__(self) -> None:
         check(self, "curriculum.")
+        if not self.is_leased:
+            every = {one.name for one in fields(self)} - {"order"}
+            refuse_changed(self, every, "an order too: without one no configurations are lent", "curriculum.")
+        for orders, keys in _OF_ORDERS.items():
+            if self.order not in orders:
+                told = " or ".join(map(repr, orders))
+                refuse_changed(self, keys, f"nothing else unless order = {told}", "curriculum.")
+        if self.exploration == LADDER:
+            told = f"nothing else with exploration = {LADDER!r}"
+            refuse_changed(self, _OF_EXPLORATION, told, "curriculum.")
 
     @property
     def is_leased(self) -> bool:

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from weft.errors import InputError, WeftError
+from weft.errors import WeftError
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.tensors import Array, below
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineSetup
+from weft.training.cells import shares
 from weft.training.distributed.actor import seed_of_life
-from weft.training.distributed.config import APEX, Distributed
+from weft.training.distributed.config import Distributed
 from weft.training.distributed.crew import Crew
 from weft.training.distributed.transport import Part, Transport
 from weft.training.environment import Rule
@@ -27,7 +28,7 @@ from weft.training.run.metrics import Metric
 
 @dataclass(frozen=True)
 class RolloutActs:
-    """What an actor needs to know; the same for all of them."""
+    """What an actor needs to know."""
 
     setup: TaskSetup | PipelineSetup
     config: PPOConfig
@@ -105,28 +106,22 @@ class SpreadPPO(CandidatePPO):
         card: Card | None = None,
         on_notice: Callable[[str], None] = lambda line: None,
     ) -> None:
-        if spread.mode != APEX:
-            raise InputError(f"expected {APEX!r}: PPO has one learner", field="distributed.mode")
-        if config.num_envs % spread.actors:
-            fit = ", ".join(str(n) for n in range(1, config.num_envs + 1) if config.num_envs % n == 0)
-            raise InputError(
-                f"expected a divisor of num_envs = {config.num_envs}: {fit}; got {spread.actors}",
-                field="distributed.actors",
-            )
         rule = follow_base if config.imitation_updates else None
         super().__init__(env, config, seed=seed, device=device, rule=rule, start=start, card=card)
         self.spread, self._lives = spread, 0
         self.crew = Crew(transport, spread.max_failures, lambda role: None, on_notice)
         self._actors = [f"actor-{k}" for k in range(spread.actors)]
-        each = replace(config, num_envs=config.num_envs // spread.actors)
-        self._acts = RolloutActs(env.setup, each, seed)
+        self._acts = [
+            RolloutActs(env.setup, replace(config, num_envs=own), seed)
+            for own in shares(config.num_envs, spread.actors)
+        ]
         self._figures: list[dict[str, float | None]] = []
 
     def _begin(self) -> None:
         """Start all actors, once."""
         if not self.crew.lives:
             for k, role in enumerate(self._actors):
-                self.crew.add(role, rollout_actor, self._acts, k, life=self._lives)
+                self.crew.add(role, rollout_actor, self._acts[k], k, life=self._lives)
 
     def _collect(self, rule: Rule[TaskEnv | PipelineEnv] | None) -> None:
         """Have every actor do its part; one that is lost does it again in another life."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from weft.model.fluid import fluid_load
 from weft.model.problem import Problem
-from weft.model.series import series_of
 from weft.policies.candidates.architecture import Q
 from weft.policies.checkpoint import Card, Weights
 from weft.sim.tasks.environment import TaskEnv, TaskSetup
@@ -26,6 +25,7 @@ from weft.training.distributed.gradients import Gradients
 from weft.training.distributed.leases import Seats
 from weft.training.distributed.local import LocalTransport
 from weft.training.distributed.pipeline_returns import Unshaped, at_stake, rule_returns
+from weft.training.distributed.points import period_points, setting_points
 from weft.training.distributed.processes import ProcessTransport
 from weft.training.distributed.rollouts import SpreadPPO, env_from
 from weft.training.distributed.scheduler import ConfigScheduler, Grid
@@ -73,9 +73,6 @@ def configurations_of(recipe: TaskRecipe[DQNConfig]) -> tuple[int, ...]:
 
 def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
     """The cells of a recipe as points of a grid, with how hard they are and what the base rule makes of them."""
-    names = [key for key in recipe.cells[0].settings if len({str(c.settings[key]) for c in recipe.cells}) > 1]
-    values = {key: list(dict.fromkeys(str(c.settings[key]) for c in recipe.cells)) for key in names}
-    points = [[values[key].index(str(cell.settings[key])) for key in names] for cell in recipe.cells]
     each = np.array(maker.configurations)
     problems = maker.setup.problems
     first = [int(np.flatnonzero(each == cell)[0]) for cell in range(len(recipe.cells))]
@@ -83,7 +80,7 @@ def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
         return pipeline_grid([problems[k] for k in first], maker.setup.reward, recipe.config.reward_scale)
     reference = recipe.config.reward_scale * base_returns(maker.setup, first)
     return Grid(
-        np.array(points, np.int64).reshape(len(recipe.cells), -1),
+        setting_points([cell.settings for cell in recipe.cells]),
         np.array([offered_load(problems[k]) for k in first]),
         reference,
         np.abs(reference),
@@ -93,22 +90,11 @@ def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
 def pipeline_grid(problems: Sequence[Problem], reward: PipelineReward, scale: float) -> Grid:
     """Configurations of pipelines, given a problem of each; regrets are shares of what all deadlines are worth."""
     return Grid(
-        np.array(period_points(problems), np.int64).reshape(len(problems), -1),
+        period_points(problems),
         np.array([fluid_load(one) for one in problems]),
         scale * rule_returns(problems, reward),
         scale * np.array([at_stake(one, reward) for one in problems]),
     )
-
-
-def period_points(problems: Sequence[Problem]) -> list[list[int]]:
-    """Configurations of periodic work as points: of every series whose period varies, which of its periods it has."""
-    periods = [
-        [float(problem.jobs[int(jobs[0])].interval or 0.0) for jobs in series_of(problem).values()]
-        for problem in problems
-    ]
-    levels = [sorted(set(column)) for column in zip(*periods, strict=True)]
-    varied = [k for k, column in enumerate(levels) if len(column) > 1]
-    return [[levels[k].index(row[k]) for k in varied] for row in periods]
 
 
 def offered_load(problem: Problem) -> float:

@@ -31,8 +31,9 @@ from weft.training.distributed.curriculum import (
     lexicographic_path,
 )
 from weft.training.distributed.leases import Lease, LeaseReport
+from weft.training.distributed.points import used
 from weft.training.draws import Draws
-from weft.training.environment import Bools, Floats, Ints
+from weft.training.environment import Floats, Ints
 from weft.training.run.metrics import Metric
 
 _SALT = 5
@@ -67,9 +68,7 @@ class ConfigScheduler:
     def __init__(self, grid: Grid, curriculum: Curriculum, workers: Sequence[str], seed: int = 0) -> None:
         self.grid, self.curriculum, self._workers = grid, curriculum, list(workers)
         self._draws = Draws("curriculum.draws", 1, seed, _SALT)
-        self.is_used = used(grid, curriculum, seed)
-        if not self.is_used.any():
-            raise InputError("expected at least one configuration to play, got none", field="curriculum")
+        self.is_used = used(grid.points, curriculum)
         num = grid.size
         self.decisions = np.zeros(num, np.int64)  # (num,) made in each, by anybody
         self.episodes = np.zeros(num, np.int64)  # (num,)
@@ -283,25 +282,3 @@ class ConfigScheduler:
             self._out[self._workers[int(k)]][lease.number] = lease
         self._returned = deque(state["curriculum.returned"].astype(np.int64).tolist())
         self._number, self._active = state["curriculum.numbers"].astype(np.int64).tolist()
-
-
-def used(grid: Grid, curriculum: Curriculum, seed: int = 0) -> Bools:
-    """Which configurations (num,) are played in training: within k values and N settings, and not held out.
-
-    Which are held out does not depend on the training seed: policies of all seeds are judged on the same.
-    """
-    points = grid.points
-    is_used = np.ones(len(points), np.bool_)
-    if curriculum.values:
-        is_used &= (points < curriculum.values).all(axis=1)
-    if curriculum.dimensions:
-        is_used &= (points[:, curriculum.dimensions :] == 0).all(axis=1)
-    return np.asarray(is_used & ~held_out(len(points), curriculum.held_out))
-
-
-def held_out(num: int, share: float) -> Bools:
-    """Which of so many configurations (num,) are kept back."""
-    order = np.random.default_rng([num, _SALT]).permutation(num)
-    found = np.zeros(num, np.bool_)
-    found[order[: round(share * num)]] = True
-    return found

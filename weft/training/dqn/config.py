@@ -6,9 +6,20 @@ import math
 from dataclasses import dataclass
 
 from weft.errors import InputError
-from weft.tables import FLAG, POSITIVE, Rule, check, checked, number, one_of, whole
+from weft.tables import (
+    FLAG,
+    MOST_AT_ONCE,
+    MOST_SAMPLES,
+    POSITIVE,
+    Rule,
+    check,
+    checked,
+    number,
+    one_of,
+    whole,
+)
 
-LINEAR, LADDER = EXPLORATIONS = ("linear", "ladder")
+LINEAR, EXPONENTIAL, LADDER = EXPLORATIONS = ("linear", "exponential", "ladder")
 """How the probability of an explored choice is set: it falls with time, or every environment has its own."""
 AUTO, GREATEST, ERROR = FIRST_PRIORITIES = ("auto", "greatest", "error")
 """By what a decision is drawn that was never learned from."""
@@ -21,21 +32,21 @@ _SHARE = number(0, 1)
 class DQNConfig:
     """Parameters of DQN."""
 
-    samples: int = checked(1_000_000, whole(1))
+    samples: int = checked(1_000_000, whole(1, MOST_SAMPLES))
     """Decisions to collect, rounded up to whole updates."""
-    num_envs: int = checked(32, whole(1))
+    num_envs: int = checked(32, whole(1, MOST_AT_ONCE))
     """Environments that are stepped together."""
-    num_steps: int = checked(64, whole(1))
+    num_steps: int = checked(64, whole(1, MOST_AT_ONCE))
     """Steps of every environment per update, which is a row of the metrics."""
-    warmup: int = checked(10_000, whole(0))
+    warmup: int = checked(10_000, whole(0, MOST_SAMPLES))
     """Decisions that are collected before learning begins."""
-    replay: int = checked(131_072, whole(1))
+    replay: int = checked(131_072, whole(1, 10**9))
     """Decisions that are kept to learn from."""
-    replay_candidates: int = checked(32, whole(1))
+    replay_candidates: int = checked(32, whole(1, MOST_AT_ONCE))
     """Candidates per kept decision for which there is room; where states have more, fewer are kept."""
     is_half: bool = checked(True, FLAG)
     """Whether features are kept in 16 bits instead of 32."""
-    minibatch: int = checked(256, whole(1))
+    minibatch: int = checked(256, whole(1, MOST_AT_ONCE))
     """Decisions per gradient step."""
     replay_ratio: float = checked(4.0, number(0))
     """Decisions that are drawn to learn from per decision that is collected."""
@@ -53,9 +64,9 @@ class DQNConfig:
     """Discount by elapsed time: gamma ** (elapsed / time_unit); None discounts by decisions."""
     reward_scale: float = checked(1.0, POSITIVE)
     """What rewards are multiplied by before they are learned from: differences between choices must be large against a step of Adam."""
-    return_steps: int = checked(3, whole(1))
+    return_steps: int = checked(3, whole(1, MOST_AT_ONCE))
     """Decisions whose rewards are counted before the rest is estimated."""
-    target_every: int = checked(500, whole(1))
+    target_every: int = checked(500, whole(1, MOST_SAMPLES))
     """Gradient steps from one update of the target net to the next."""
     target_rate: float = checked(1.0, Rule("a number > 0 and <= 1", lambda x: POSITIVE.fits(x) and x <= 1))
     """How far the target net then moves towards the net; 1 copies it."""
@@ -74,13 +85,15 @@ class DQNConfig:
     uniform_share: float = checked(0.1, _SHARE)
     """Share of every batch that is drawn uniformly."""
     exploration: str = checked(LADDER, one_of(*EXPLORATIONS))
-    """``linear``: all environments explore less and less; ``ladder``: each explores at a rate of its own."""
+    """``linear``, ``exponential``: all environments explore less and less; ``ladder``: each explores at a rate of its own."""
     epsilon: float = checked(0.4, _SHARE)
     """Probability of an explored choice: of the first environment of a ladder, or at the start."""
     epsilon_end: float = checked(0.02, _SHARE)
-    """What it falls to if ``linear``."""
+    """What it falls to if ``linear`` or ``exponential``."""
     epsilon_share: float = checked(0.5, Rule("a number > 0 and <= 1", lambda x: POSITIVE.fits(x) and x <= 1))
     """Share of all decisions over which it falls if ``linear``."""
+    epsilon_decisions: float = checked(1000.0, POSITIVE)
+    """Decisions in which what is above ``epsilon_end`` falls by a factor of e if ``exponential``."""
     ladder: float = checked(7.0, number(0))
     """Environment i of N explores with probability epsilon ** (1 + ladder x i / (N - 1))."""
     wait_share: float = checked(0.1, _SHARE)
@@ -113,10 +126,24 @@ class DQNConfig:
         """Whether so many actors tell how large the errors of their decisions are."""
         return self.first_priority == ERROR or (self.first_priority == AUTO and num_actors > 1)
 
-    def refuse_idle(self) -> None:
-        """Refuse a run that would end before it learns anything."""
-        if self.num_updates * self.batch <= self.warmup:
+    def refuse_idle(self, num_actors: int = 1) -> None:
+        """Refuse a run that would end before it learns anything; each of the actors has ``num_envs`` environments."""
+        found = self.num_updates * self.batch
+        if found <= self.warmup:
             raise InputError(
                 f"expected more than warmup = {self.warmup}, or nothing is learned, got {self.samples}",
                 field="samples",
+            )
+        least = num_actors * self.num_envs * (self.return_steps + 1)
+        if found < least:
+            raise InputError(
+                f"expected at least {least}, for {num_actors} x {self.num_envs} environments return_steps + 1 = "
+                f"{self.return_steps + 1} decisions each, or nothing is learned, got {self.samples}",
+                field="samples",
+            )
+        owed = (found - self.warmup) * self.replay_ratio
+        if 0.0 < owed < self.minibatch:
+            raise InputError(
+                f"expected at most {owed:.0f}, what is learned from after warmup, or nothing is, got {self.minibatch}",
+                field="minibatch",
             )

@@ -14,7 +14,7 @@ from weft.policies.tensors import Array, below
 from weft.training.dqn.config import DQNConfig
 from weft.training.environment import CandidateEnv, Floats32
 from weft.training.optimiser import FlatAdam
-from weft.training.replay import Drawn, ReplayShape
+from weft.training.replay import Drawn, ReplayShape, shape_of
 
 
 class Learning:
@@ -109,13 +109,4 @@ def new_net(
 
 def replay_shape(env: CandidateEnv, config: DQNConfig) -> ReplayShape:
     """How much is kept of the decisions in these environments."""
-    return ReplayShape(
-        env.num_envs,
-        env.num_world,
-        env.num_columns,
-        env.num_choices,
-        config.replay,
-        config.replay * config.replay_candidates,
-        config.return_steps,
-        config.is_half,
-    )
+    return shape_of(config, env.num_envs, env.num_world, env.num_columns, env.num_choices)

@@ -10,7 +10,7 @@ from weft.policies.checkpoint import Weights
 from weft.training.algorithms import Asked
 from weft.training.candidates.judges import judge_of
 from weft.training.candidates.recipe import TaskRecipe
-from weft.training.candidates.setup import candidate_card, env_of
+from weft.training.candidates.setup import candidate_card, env_of, say_other_base
 from weft.training.dqn.config import DQNConfig
 from weft.training.dqn.learner import DQN
 from weft.training.first_weights import starting_weights
@@ -27,6 +27,7 @@ def candidate_learner(
     recipe: TaskRecipe[DQNConfig], asked: Asked, on_notice: Callable[[str], None]
 ) -> Iterator[Validated]:
     """A net that values candidates, on the streams of a recipe."""
+    say_other_base(recipe, candidate_card(recipe, Q), asked.start, on_notice)
     if recipe.distributed.engine:
         from weft.training.distributed.run import spread_learner
 

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from weft.errors import InputError
 from weft.sim.tasks.weights import ADDED
 from weft.sim.tasks.weights import NAMES as WEIGHTS
-from weft.tables import NAMES, POSITIVE, Rule, check, checked, did_you_mean, number, one_of, whole
+from weft.tables import (
+    MOST_AT_ONCE,
+    MOST_UPDATES,
+    NAMES,
+    POSITIVE,
+    Rule,
+    check,
+    checked,
+    did_you_mean,
+    number,
+    one_of,
+    whole,
+)
 
 STARTS = ("priced", "srw")
 FIGURES = ("mean job time", "energy", "unfairness")
@@ -24,11 +36,11 @@ _OBJECTIVE = Rule(
 class ESConfig:
     """Parameters of CMA-ES over the weights of a rule."""
 
-    generations: int = checked(60, whole(1))
+    generations: int = checked(60, whole(1, MOST_UPDATES))
     """Updates."""
-    population: int = checked(16, whole(4))
+    population: int = checked(16, whole(4, 10_000))
     """Vectors of weights judged in each."""
-    episodes: int = checked(16, whole(1))
+    episodes: int = checked(16, whole(1, MOST_AT_ONCE))
     """Problems on which all vectors of a generation are judged, with the same draws."""
     sigma: float = checked(0.2, POSITIVE)
     """Standard deviation of the weights at the start."""
@@ -47,7 +59,8 @@ class ESConfig:
         for field in ("free", "frozen"):
             for name in getattr(self, field):
                 if name not in WEIGHTS:
-                    raise InputError(f"no weight {name!r}{did_you_mean(name, WEIGHTS)}", field=field)
+                    hint = did_you_mean(name, WEIGHTS) or f"; expected some of {', '.join(WEIGHTS)}"
+                    raise InputError(f"no weight {name!r}{hint}", field=field)
         if not any(self.tuned):
             raise InputError("expected a weight that is not frozen", field="frozen")
 

@@ -94,14 +94,17 @@ class RuleES:
         Problem of a number.
     start
         Weights to begin with, in place of those of a rule.
+    against
+        What these weights are called; empty: the rule that the search begins with.
     threads
         Problems that are played at a time; changes nothing but the time it takes.
     """
 
     def __init__(
         self, problem: Callable[[int], Problem], config: ESConfig, card: Card, *, streams: int = 512,
-        seed: int = 0, start: tuple[float, ...] | None = None, threads: int = 1,
+        seed: int = 0, start: tuple[float, ...] | None = None, against: str = "", threads: int = 1,
     ) -> None:  # fmt: skip
+        self._against = against or config.begin
         self._problem, self._config, self._card, self._streams = problem, config, card, streams
         self._begin = np.array(BEGIN[config.begin] if start is None else start)
         self._free = np.array(config.tuned)
@@ -145,6 +148,7 @@ class RuleES:
             "generation": self.update,
             "percent": float(percent.mean()),
             "best_percent": float(percent.min()),
+            "against": self._against,
             "sigma": self._search.sigma,
         }
 
@@ -241,7 +245,9 @@ def weights_card(recipe: WeightsRecipe) -> Card:
 
 def first_weights(recipe: WeightsRecipe, start: str | None) -> tuple[float, ...] | None:
     """What the search of a recipe begins with; None: the weights of a rule."""
-    return None if start is None else read_weights(catalog.policy_file(start) or start).weights
+    if start is None or start in BEGIN:
+        return None if start is None else BEGIN[start]
+    return read_weights(catalog.policy_file(start) or start).weights
 
 
 @contextmanager
@@ -254,7 +260,7 @@ def weights_learner(
     on_notice(f"playing {len(recipe.validation.rules)} rules on the validation split")
     learner = RuleES(
         lambda number: recipe.problem(recipe.split, number), recipe.config, card,
-        streams=recipe.streams, seed=asked.seed, start=start, threads=asked.threads or 1,
+        streams=recipe.streams, seed=asked.seed, start=start, against=asked.start or "", threads=asked.threads or 1,
     )  # fmt: skip
     try:
         yield Validated(learner, WeightsJudge(recipe), recipe.every)

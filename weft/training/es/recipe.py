@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from weft.errors import InputError
 from weft.scenarios.splits import check_training_seed
-from weft.tables import checked, one_of, whole
+from weft.tables import MOST_UPDATES, checked, one_of, whole
 from weft.training.cells import in_turn
 from weft.training.es.config import ENERGY, ESConfig
-from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation
+from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation, settings_in_words
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -24,7 +24,7 @@ class WeightsRecipe(ScenarioRecipe[ESConfig, TaskValidation]):
 
     unit: ClassVar[str] = "episodes"
 
-    streams: int = checked(512, whole(1))
+    streams: int = checked(512, whole(1, MOST_UPDATES))
     """Problems in all; those of later generations are the same again, with other run times."""
     split: str = checked("train", one_of("train", "validation"))
     """Where the problems come from; what is tuned on the validation split is a rule, not a policy to be proud of."""
@@ -36,6 +36,7 @@ class WeightsRecipe(ScenarioRecipe[ESConfig, TaskValidation]):
 
     def check(self, seed: int) -> None:
         check_training_seed(seed)
+        self.validation.refuse_unknown()
         classes = self.problem(self.split, 0).cluster.classes
         if self.config.objective[ENERGY] and not any(one.watts or one.idle_watts for one in classes):
             raise InputError(
@@ -44,7 +45,7 @@ class WeightsRecipe(ScenarioRecipe[ESConfig, TaskValidation]):
             )
 
     def progress_in_words(self, row: Row) -> str:
-        return f"generation {row.get('generation')}, {row.get('percent'):+.2f} % against {self.config.begin}"
+        return f"generation {row.get('generation')}, {row.get('percent'):+.2f} % against {row.get('against', self.config.begin)}"
 
     def validation_in_words(self, row: Row) -> str:
         percent = row.get("envelope_percent")
@@ -54,4 +55,5 @@ class WeightsRecipe(ScenarioRecipe[ESConfig, TaskValidation]):
         return "" if outcome.best is None else f"best weights {-outcome.best:+.2f} % against the best rule"
 
     def next_command(self, run: str) -> str:
-        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)} --set load=0.8 --seeds 8"
+        told = settings_in_words(self.settings)
+        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{told} --seeds 8"

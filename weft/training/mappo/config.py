@@ -13,7 +13,18 @@ from weft.policies.han.architecture import (
     UNITS,
     HanArchitecture,
 )
-from weft.tables import POSITIVE, Rule, check, checked, number, one_of, whole
+from weft.tables import (
+    MOST_AT_ONCE,
+    MOST_SAMPLES,
+    MOST_UPDATES,
+    POSITIVE,
+    Rule,
+    check,
+    checked,
+    number,
+    one_of,
+    whole,
+)
 
 _TARGETS = Rule(
     "a list of whole numbers per type of task",
@@ -28,15 +39,15 @@ _TARGETS = Rule(
 class MappoConfig:
     """Parameters of multi-agent PPO; the defaults are the tuned ones."""
 
-    samples: int = checked(1_000_000, whole(1))
+    samples: int = checked(1_000_000, whole(1, MOST_SAMPLES))
     """States of whole systems to learn from, rounded up to whole batches; imitation comes on top."""
-    num_envs: int = checked(64, whole(1))
+    num_envs: int = checked(64, whole(1, MOST_AT_ONCE))
     """Environments that are stepped together."""
-    num_steps: int = checked(40, whole(1))
+    num_steps: int = checked(40, whole(1, MOST_AT_ONCE))
     """Steps of every environment per update."""
-    minibatch: int = checked(640, whole(1))
+    minibatch: int = checked(640, whole(1, MOST_UPDATES))
     """States per gradient step."""
-    passes: int = checked(3, whole(1))
+    passes: int = checked(3, whole(1, 1000))
     """How often an update goes through its batch."""
     learning_rate: float = checked(1e-3, POSITIVE)
     """Step size of Adam at the start."""
@@ -80,7 +91,7 @@ class MappoConfig:
     """A value per ``agent``, or a ``central`` one."""
     masks: str = checked("box", one_of(*MASKS))
     """``box``: only units that fit can be chosen; ``penalty``: others are void, at a cost."""
-    imitation_updates: int = checked(0, whole(0))
+    imitation_updates: int = checked(0, whole(0, MOST_UPDATES))
     """Updates that learn fixed units per type of task before PPO begins."""
     imitation_units: tuple[tuple[int, ...], ...] = checked((), _TARGETS)
     """Units of every resource per type that are imitated, or as many as are free; none: those of ``static-k``."""

@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from weft.errors import InputError
 from weft.policies.oneshot.encoder_shape import DEFAULT_HEADS, EncoderShape
 from weft.policies.oneshot.features import FEATURES, PAIR_FEATURES
-from weft.tables import FLAG, POSITIVE, Rule, check, checked, is_number, number, one_of, whole
+from weft.tables import (
+    FLAG,
+    MOST_AT_ONCE,
+    MOST_UPDATES,
+    POSITIVE,
+    Rule,
+    check,
+    checked,
+    is_number,
+    number,
+    one_of,
+    whole,
+)
 
 MODES = ("paper", "conflict", "label")
 
@@ -17,15 +29,15 @@ MODES = ("paper", "conflict", "label")
 class SampleConfig:
     """Parameters of the one-shot learner; the defaults are the tuned ones."""
 
-    updates: int = checked(4000, whole(1))
+    updates: int = checked(4000, whole(1, MOST_UPDATES))
     """Gradient steps."""
-    groups: int = checked(4, whole(1))
+    groups: int = checked(4, whole(1, MOST_AT_ONCE))
     """Groups per update; the problems of a group have one size."""
-    graphs: int = checked(8, whole(1))
+    graphs: int = checked(8, whole(1, MOST_AT_ONCE))
     """Problems per group."""
-    samples: int = checked(64, whole(2))
+    samples: int = checked(64, whole(2, MOST_AT_ONCE))
     """Schedules drawn per problem, shared by the lists; at least two for each."""
-    reuse: int = checked(1, whole(1))
+    reuse: int = checked(1, whole(1, MOST_UPDATES))
     """Updates that share their problems, each with draws of its own."""
     mode: str = checked("conflict", one_of(*MODES))
     """``paper``: Plackett-Luce over all tasks; ``conflict``: softmax over those that compete at each
@@ -69,7 +81,7 @@ class SampleConfig:
     """Whether of several lists only those with the best draw of a problem learn from it."""
     every: int = checked(100, whole(1))
     """Updates between checkpoints, each with a validation."""
-    validation: int = checked(32, whole(1))
+    validation: int = checked(32, whole(1, MOST_AT_ONCE))
     """Problems of the validation."""
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from weft.io.runs import VALIDATED
 from weft.policies.checkpoint import read_card
 from weft.scenarios.splits import check_training_seed
 from weft.tables import read_table
-from weft.training.distributed.config import APEX, Distributed, spread_in_words
+from weft.training.distributed.config import OF_UPDATES, Distributed, spread_in_words
 from weft.training.oneshot.config import SampleConfig
 from weft.training.oneshot.problems import Source
 from weft.training.run.folder import BEST, Outcome
@@ -33,8 +33,7 @@ class SampleRecipe:
 
     def __post_init__(self) -> None:
         spread, most = self.distributed, self.config.groups * self.config.graphs
-        if spread.engine and spread.mode != APEX:
-            raise InputError(f"expected {APEX!r}: planners have one learner", field="distributed.mode")
+        spread.refuse_unread(OF_UPDATES, "planners have")
         if spread.engine and spread.actors > most:
             raise InputError(
                 f"expected at most groups x graphs = {most}, the problems of an update, got {spread.actors}",

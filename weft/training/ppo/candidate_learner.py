@@ -18,7 +18,7 @@ from weft.sim.tasks.pipeline_environment import PipelineEnv
 from weft.training.algorithms import Asked
 from weft.training.candidates.judges import judge_of
 from weft.training.candidates.recipe import TaskRecipe
-from weft.training.candidates.setup import candidate_architecture, candidate_card, env_of
+from weft.training.candidates.setup import candidate_architecture, candidate_card, env_of, say_other_base
 from weft.training.environment import Floats, Ints
 from weft.training.first_weights import starting_weights
 from weft.training.ppo.config import PPOConfig
@@ -57,6 +57,7 @@ def candidate_learner(
 ) -> Iterator[Validated]:
     """A net that points at candidates, on the streams of a recipe."""
     card, weights = candidate_card(recipe), candidate_weights(recipe, asked.start)
+    say_other_base(recipe, card, asked.start, on_notice)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
     env = env_of(recipe, asked.seed)
     if recipe.distributed.engine:

@@ -6,7 +6,19 @@ import math
 from dataclasses import dataclass
 
 from weft.policies.checkpoint import Architecture
-from weft.tables import FLAG, POSITIVE, Rule, check, checked, number, one_of, whole
+from weft.tables import (
+    FLAG,
+    MOST_AT_ONCE,
+    MOST_SAMPLES,
+    MOST_UPDATES,
+    POSITIVE,
+    Rule,
+    check,
+    checked,
+    number,
+    one_of,
+    whole,
+)
 from weft.training.environment import BatchEnv
 
 
@@ -14,15 +26,15 @@ from weft.training.environment import BatchEnv
 class PPOConfig:
     """Parameters of PPO; the defaults are the tuned ones."""
 
-    samples: int = checked(3_000_000, whole(1))
+    samples: int = checked(3_000_000, whole(1, MOST_SAMPLES))
     """Decisions to learn from, rounded up to whole batches; imitation comes on top."""
-    num_envs: int = checked(100, whole(1))
+    num_envs: int = checked(100, whole(1, MOST_AT_ONCE))
     """Environments that are stepped together."""
-    num_steps: int = checked(200, whole(1))
+    num_steps: int = checked(200, whole(1, MOST_AT_ONCE))
     """Steps of every environment per update: the batch has num_envs x num_steps decisions."""
-    minibatch: int = checked(1000, whole(1))
+    minibatch: int = checked(1000, whole(1, MOST_UPDATES))
     """Decisions per gradient step."""
-    passes: int = checked(4, whole(1))
+    passes: int = checked(4, whole(1, 1000))
     """How often an update goes through its batch."""
     learning_rate: float = checked(2.5e-3, POSITIVE)
     """Step size of Adam at the start."""
@@ -64,7 +76,7 @@ class PPOConfig:
     """``separate`` net for the value, or ``shared`` layers."""
     is_autoregressive: bool = checked(False, FLAG)
     """Whether a head knows the choices of the heads before it."""
-    imitation_updates: int = checked(0, whole(0))
+    imitation_updates: int = checked(0, whole(0, MOST_UPDATES))
     """Updates that clone a rule before PPO begins."""
     imitation_rate: float = checked(1e-3, POSITIVE)
     """Step size of Adam while cloning."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.tables import POSITIVE, check, checked, number, one_of, whole
+from weft.tables import MOST_AT_ONCE, MOST_UPDATES, POSITIVE, check, checked, number, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -13,19 +13,19 @@ class PickConfig:
 
     style: str = checked("decima", one_of("decima", "lachesis"))
     """Which features the net sees and how it sums up tasks and jobs."""
-    hidden: int = checked(16, whole(1))
+    hidden: int = checked(16, whole(1, 1024))
     """Width of every embedding."""
-    updates: int = checked(300, whole(1))
+    updates: int = checked(300, whole(1, MOST_UPDATES))
     """How often episodes are played and learned from."""
-    problems: int = checked(2, whole(1))
+    problems: int = checked(2, whole(1, MOST_AT_ONCE))
     """Streams per update, or single problems."""
-    rollouts: int = checked(8, whole(2))
+    rollouts: int = checked(8, whole(2, MOST_AT_ONCE))
     """Episodes of each, alike in all that is not decided; their mean is the baseline."""
     reward: str = checked("jct", one_of("jct", "makespan"))
     """``jct``: minus the time that jobs spend in the system; ``makespan``: minus the time until all is done."""
     gamma: float = checked(0.98, number(0, 1))
     """Discount per mean run time."""
-    passes: int = checked(1, whole(1))
+    passes: int = checked(1, whole(1, 1000))
     """Gradient steps per update; with more than one, ratios of probabilities are clipped."""
     clip: float = checked(0.2, POSITIVE)
     """How far the ratio of new to old probability may leave 1 before it stops paying."""

@@ -10,10 +10,10 @@ from weft.kinds import QUEUES
 from weft.scenarios import Scenario, scenario
 from weft.scenarios.splits import check_training_seed
 from weft.sim.tasks.candidates import CandidateSight
-from weft.tables import checked, whole
+from weft.tables import MOST_UPDATES, checked, whole
 from weft.training.make_env import task_setup
 from weft.training.reinforce.config import PickConfig
-from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation
+from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation, settings_in_words
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
@@ -27,7 +27,7 @@ class PickRecipe(ScenarioRecipe[PickConfig, TaskValidation]):
 
     unit: ClassVar[str] = "episodes"
 
-    streams: int = checked(64, whole(1))
+    streams: int = checked(64, whole(1, MOST_UPDATES))
     """Of the training split, from which every update draws some; or single problems where no jobs arrive."""
 
     @property
@@ -51,6 +51,7 @@ class PickRecipe(ScenarioRecipe[PickConfig, TaskValidation]):
 
     def check(self, seed: int) -> None:
         check_training_seed(seed)
+        self.validation.refuse_unknown()
         self.problems("train", 1)
 
     def progress_in_words(self, row: Row) -> str:
@@ -66,5 +67,5 @@ class PickRecipe(ScenarioRecipe[PickConfig, TaskValidation]):
         return f"best policy {-outcome.best:+.2f} % against the best rule in validation"
 
     def next_command(self, run: str) -> str:
-        load = f" --set load={self.settings['load']}" if "load" in self.settings else ""
-        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{load} --seeds 8"
+        told = settings_in_words(self.settings)
+        return f"weft evaluate {self.scenario} -s {run},{','.join(self.validation.rules)}{told} --seeds 8"
