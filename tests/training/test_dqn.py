@@ -182,6 +182,14 @@ def test_epsilon_of_a_ladder_differs_by_environment():
     assert Exploration(replace(config, num_envs=1), 0).epsilon(0).tolist() == [0.4]
 
 
+def test_epsilon_falls_exponentially_with_decisions():
+    config = DQNConfig(
+        num_envs=2, exploration="exponential", epsilon=0.9, epsilon_end=0.05, epsilon_decisions=100.0
+    )
+    found = [Exploration(config, 0).epsilon(collected)[1] for collected in (0, 100, 10**6)]
+    np.testing.assert_allclose(found, [0.9, 0.05 + 0.85 * np.exp(-1.0), 0.05])
+
+
 def test_epsilon_falls_linearly_with_decisions():
     config = DQNConfig(
         samples=1000, num_envs=2, exploration="linear", epsilon=1.0, epsilon_end=0.2, epsilon_share=0.5
@@ -338,7 +346,7 @@ def test_run_begins_with_the_weights_of_another(tmp_path: Path):
     ("change", "message"),
     [
         ({"replay_ratio": -1}, "replay_ratio: expected a number >= 0"),
-        ({"exploration": "none"}, "exploration: expected linear or ladder"),
+        ({"exploration": "none"}, "exploration: expected one of linear, exponential, ladder"),
         ({"target_rate": 0.0}, "target_rate: expected a number > 0 and <= 1"),
         ({"minibatch": 512}, "minibatch: expected at most replay = 256, got 512"),
         ({"clip": 0.2}, "settings.clip|clip: "),

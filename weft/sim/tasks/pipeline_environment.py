@@ -32,6 +32,7 @@ from weft.sim.tasks.pipeline_features import (
     check_pipeline_sight,
     list_stages,
 )
+from weft.sim.tasks.pipeline_queues import list_queues, queue_up
 from weft.sim.tasks.pipelines import (
     Lines,
     LineState,
@@ -148,8 +149,12 @@ def go_on(sight: Seen, world: World, b: int, e: int, waits: bool, stops: bool, o
     last = out.mask.shape[2] - 1
     found = PipelineListed(out.task[e], out.device[e], out.count[e], out.later[e], out.depth[e])
     while True:
-        if not waits and is_due(s, b) and next_time(w, s, b) > s.now[b]:
-            can_wait = list_stages(sight, lines, w, f, s, v, b, look, found, out.observation[e])
+        is_next = s.num_ready[b] > 0 if sight.is_faithful else is_due(s, b)
+        if not waits and is_next and next_time(w, s, b) > s.now[b]:
+            if sight.is_faithful:
+                can_wait = list_queues(sight, lines, w, s, v, b, look, found, out.observation[e])
+            else:
+                can_wait = list_stages(sight, lines, w, f, s, v, b, look, found, out.observation[e])
             if found.count[0] > 0:
                 for k in range(last):
                     out.mask[e, 0, k] = k < found.count[0]
@@ -195,6 +200,8 @@ def step_all(
         before, cost, waits = s.now[b], world.v.cost[b], k >= out.count[e, 0]
         if waits:
             s.wake[b] = min(s.wake[b], out.later[e, 0])
+        elif sight.is_faithful:
+            queue_up(world.w, world.f, s, b, out.task[e, k], out.device[e, k])
         elif out.depth[e, k] > 1:
             launch(world.w, world.f, s, b, out.task[e, k], out.device[e, k], out.depth[e, k])
         else:

@@ -30,6 +30,8 @@ OF_LINE = (
     "interval",
 )  # fmt: skip
 OF_POOL = ("idle devices", "time until one is free")
+OF_PATH = ("remaining path", "time to the deadline")
+"""Of a pipeline, in a faithful sight."""
 _OWN = (
     "laxity after it", "laxity after it, squashed", "laxity", "is late", "is hopeless", "becomes late",
     "run time", "run time in intervals", "run time above the fastest", "share left", "is the first stage",
@@ -67,9 +69,7 @@ class PipelineSight(NamedTuple):
     choices: int = 16  # candidates at most, the wait left out
     sees_periods: bool = True  # intervals: which configuration it is
     sees_ahead: bool = True  # what a start blocks: coming releases, and instances under way
-    is_faithful: bool = (
-        False  # only queued work, remaining paths and deadlines, for the first stage by local deadline
-    )
+    is_faithful: bool = False  # sight and choices as first published: pipeline_queues.py
     depths: tuple[int, ...] = (1,)  # stages of a chain that a decision may start as one launch
 
     @property
@@ -91,6 +91,8 @@ class PipelineSight(NamedTuple):
     def columns(self) -> tuple[str, ...]:
         """Names of the features of every candidate."""
         ways = (f"on class {k}" for k in range(self.pools))
+        if self.is_faithful:
+            return ("starts", "waits", *ways)
         lines = (f"of pipeline {k}" for k in range(self.series))
         rest = (f"laxity after it on class {k}" for k in range(self.pools))
         return ("starts", "waits", *ways, *lines, *rest, *_OWN, *(OF_LAUNCH if self.has_launches else ()))
@@ -98,6 +100,9 @@ class PipelineSight(NamedTuple):
     @property
     def world(self) -> tuple[str, ...]:
         """Names of the features of the state as a whole."""
+        if self.is_faithful:
+            paths = (f"{name} of pipeline {k}" for k in range(self.series) for name in OF_PATH)
+            return (*paths, *(f"queued work of class {k}" for k in range(self.pools)))
         lines = (f"{name} of pipeline {k}" for k in range(self.series) for name in OF_LINE)
         pools = (f"{name} of class {k}" for k in range(self.pools) for name in OF_POOL)
         return (*lines, *pools, "ready stages")
@@ -130,6 +135,8 @@ def check_pipeline_sight(sight: PipelineSight, place: str = "candidates") -> Pip
             sight = sight._replace(depths=_checked_depths(value, f"{place}.depths"))
         elif type(value) is not bool:
             raise InputError(f"expected true or false, got {value!r}", field=f"{place}.{name}")
+    if sight.is_faithful and sight.has_launches:
+        raise InputError(f"expected [1] with is_faithful, got {list(sight.depths)}", field=f"{place}.depths")
     return sight
 
 
@@ -162,7 +169,7 @@ def clipped(x: float, most: float) -> float:
 
 
 @lean_kernel
-def _gather(lines: Lines, w: Tasks, s: TaskState, b: int, is_faithful: bool, out: Sweep) -> None:
+def gather(lines: Lines, w: Tasks, s: TaskState, b: int, is_faithful: bool, out: Sweep) -> None:
     """Ready stages to list: by deadline, late ones last and of these the oldest of its pipeline alone."""
     first, n, now = w.task_ptr[b], np.int64(0), s.now[b]
     for k in range(s.num_ready[b]):
@@ -334,9 +341,8 @@ def _write_world(
         row = out[at * len(OF_LINE) : (at + 1) * len(OF_LINE)]
         row[0], row[1] = clipped(least / interval, 1.0), np.tanh(least / unit)
         row[4] = clipped((comes - now) / interval, 1.0)
-        if not sight.is_faithful:
-            row[2], row[3] = min(count, 6) / 3.0, min(late, 6) / 3.0
-            row[5] = np.log(interval / (10.0 * lines.unit[b])) if sight.sees_periods else 0.0
+        row[2], row[3] = min(count, 6) / 3.0, min(late, 6) / 3.0
+        row[5] = np.log(interval / (10.0 * lines.unit[b])) if sight.sees_periods else 0.0
     base = sight.series * len(OF_LINE)
     for pool in range(w.pool_ptr[b], min(w.pool_ptr[b + 1], w.pool_ptr[b] + sight.pools)):
         free, idle = _free_after(w, s, b, pool, np.inf)
@@ -374,7 +380,7 @@ def list_stages(
     comes = _write_world(sight, lines, w, s, v, b, look, out)
     if s.num_ready[b] == 0 or s.num_free[b] == 0:
         return True
-    _gather(lines, w, s, b, sight.is_faithful, look)
+    gather(lines, w, s, b, False, look)
     for k in range(look.count[1]):
         i = look.ready[k]
         earliest = _earliest_end(lines, w, f, s, b, i)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.errors import InputError
 from weft.tables import FLAG, POSITIVE, Rule, check, checked, number, one_of, whole
 
-LINEAR, LADDER = EXPLORATIONS = ("linear", "ladder")
+LINEAR, EXPONENTIAL, LADDER = EXPLORATIONS = ("linear", "exponential", "ladder")
 """How the probability of an explored choice is set: it falls with time, or every environment has its own."""
 AUTO, GREATEST, ERROR = FIRST_PRIORITIES = ("auto", "greatest", "error")
 """By what a decision is drawn that was never learned from."""
@@ -74,13 +74,15 @@ class DQNConfig:
     uniform_share: float = checked(0.1, _SHARE)
     """Share of every batch that is drawn uniformly."""
     exploration: str = checked(LADDER, one_of(*EXPLORATIONS))
-    """``linear``: all environments explore less and less; ``ladder``: each explores at a rate of its own."""
+    """``linear``, ``exponential``: all environments explore less and less; ``ladder``: each explores at a rate of its own."""
     epsilon: float = checked(0.4, _SHARE)
     """Probability of an explored choice: of the first environment of a ladder, or at the start."""
     epsilon_end: float = checked(0.02, _SHARE)
-    """What it falls to if ``linear``."""
+    """What it falls to if ``linear`` or ``exponential``."""
     epsilon_share: float = checked(0.5, Rule("a number > 0 and <= 1", lambda x: POSITIVE.fits(x) and x <= 1))
     """Share of all decisions over which it falls if ``linear``."""
+    epsilon_decisions: float = checked(1000.0, POSITIVE)
+    """Decisions in which what is above ``epsilon_end`` falls by a factor of e if ``exponential``."""
     ladder: float = checked(7.0, number(0))
     """Environment i of N explores with probability epsilon ** (1 + ladder x i / (N - 1))."""
     wait_share: float = checked(0.1, _SHARE)

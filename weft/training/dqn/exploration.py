@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from weft.policies.tensors import Array
-from weft.training.dqn.config import LADDER, DQNConfig
+from weft.training.dqn.config import EXPONENTIAL, LADDER, DQNConfig
 from weft.training.draws import Draws
 from weft.training.environment import Bools, CandidateEnv, Floats, Ints
 
@@ -38,7 +39,10 @@ class Exploration:
             return np.asarray(
                 config.epsilon ** (1.0 + config.ladder * (slots / max(self._num_slots - 1, 1))), np.float64
             )
-        gone = min(1.0, collected / (config.epsilon_share * config.samples))
+        if config.exploration == EXPONENTIAL:
+            gone = -math.expm1(-collected / config.epsilon_decisions)
+        else:
+            gone = min(1.0, collected / (config.epsilon_share * config.samples))
         return np.full(config.num_envs, config.epsilon + gone * (config.epsilon_end - config.epsilon))
 
     def choose(self, env: CandidateEnv, best: Ints, collected: int, epsilon: Floats | None = None) -> Ints:
