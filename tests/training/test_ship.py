@@ -27,7 +27,7 @@ def test_a_folder_of_runs_ships_the_mean_of_their_weights(tmp_path: Path):
     ship(str(runs(tmp_path / "runs", "es", (-1.0, 0.0, 4.0))), "mine", tmp_path, command="weft train")
     found, card = load_policy(tmp_path / "mine.json")
     (own,) = load_policy(catalog.policy_file("es") or "")[0].values()
-    np.testing.assert_allclose(next(iter(found.values())), own + 1.0, rtol=1e-6)
+    np.testing.assert_allclose(next(iter(found.values())), own + 1.0, atol=1e-6)
     assert (card.name, card.training["command"]) == ("mine", "weft train")
 
 
