@@ -1,7 +1,8 @@
 """Edge clusters: training runs that differ in their seed, as one allocator against every other one, from folders of ``weft evaluate --out``.
 
-Prints Markdown. Means of runs ``FOLDER/seed-N`` have intervals over training seeds and episodes, both of them random; those of rules over
-episodes. ``--kept BASE`` prints how much of a group's advantage over ``--against`` in the folder BASE is left in the others, with a
+Prints Markdown: per cell the bound without contention, all figures, comparisons, and how many tasks of each type every cluster took. Means of
+runs ``FOLDER/seed-N`` have 95 % intervals over training seeds and episodes, both of them random; those of rules over episodes; ± is half the
+width of the same. ``--kept BASE`` prints how much of a group's advantage over ``--against`` in the folder BASE is left in the others, with a
 bootstrap interval over training seeds (the same in both) and episodes. ``--reference`` needs no folders: it prints means of rules beside
 those of an independent implementation, and how far apart they are in standard errors of both.
 """
@@ -19,6 +20,7 @@ from weft.errors import InputError
 from weft.evaluation.statistics import compare_crossed
 from weft.evaluation.sweep.answers import read_evaluation
 from weft.evaluation.sweep.evaluation import Evaluation
+from weft.evaluation.sweep.summary import Summary, summary_of
 from weft.model.graph import Floats
 
 COLUMNS = {
@@ -54,8 +56,7 @@ def main(arguments: list[str]) -> int:
         for cell in found.cells:
             print(f"\n### {found.title}{' ' if cell.label else ''}{cell.label}\n")
             if options.kept is None:
-                _table(found, cell.label)
-                _comparisons(found, cell.label)
+                _show(found, cell.label)
             else:
                 _kept(_read(options.kept), found, cell.label, options.against)
     return 0
@@ -73,6 +74,22 @@ def _read(folder: str) -> Evaluation:
     return found.grouped({name: runs for name, runs in groups.items() if len(runs) > 1})
 
 
+def _show(found: Evaluation, cell: str) -> None:
+    """All tables of one cell."""
+    bounds = np.array([row["lower_bound"] for row in found.rows_of(cell, found.schedulers[0])])
+    print(f"Without contention: {_spread(summary_of(cell, '', found.metric, bounds))}\n")
+    _table(found, cell)
+    _comparisons(found, cell)
+    _types(found, cell)
+
+
+def _spread(own: Summary) -> str:
+    """A mean and half the width of its interval."""
+    if own.low is None or own.high is None:
+        return f"{own.mean:.2f}"
+    return f"{own.mean:.2f} ± {(own.high - own.low) / 2:.2f}"
+
+
 def _table(found: Evaluation, cell: str) -> None:
     """Figures of every scheduler, and the means of the runs it stands for."""
     kept = [metric for metric in COLUMNS if metric in found.metrics]
@@ -82,7 +99,7 @@ def _table(found: Evaluation, cell: str) -> None:
     print("| --- " * (len(kept) + 3) + "|")
     for name in found.schedulers:
         own = found.sum_up(found.metric, cell, name)
-        cells = [f"{found.values(metric, cell, name).mean():.2f}" for metric in kept]
+        cells = [_spread(found.sum_up(metric, cell, name)) for metric in kept]
         runs = found.by_run(found.metric, cell, name).mean(axis=1) if name in found.runs else ()
         print(
             f"| `{name}` | {own.mean:.2f} ({own.low:.2f} to {own.high:.2f}) | "
@@ -106,6 +123,22 @@ def _percent(found: Evaluation, cell: str, name: str, other: str) -> str:
     """How far one scheduler is off another, by ratios on the same episodes."""
     one = compare_crossed(*(found.by_run(found.metric, cell, each) for each in (name, other)))
     return f"{one.percent:+.1f} % ({one.low_percent:+.1f} to {one.high_percent:+.1f})"
+
+
+def _types(found: Evaluation, cell: str) -> None:
+    """How many tasks of each type every cluster took, the mean over episodes."""
+    names = [name for name in found.rows_of(cell, found.schedulers[0])[0].more if " on " in name]
+    clusters = list(dict.fromkeys(name.split(" on ")[1] for name in names))
+    kinds = list(dict.fromkeys(name.split(" on ")[0] for name in names))
+    print(f"\n| {' + '.join(kinds)} taken by | {' | '.join(clusters)} |")
+    print("| --- " * (len(clusters) + 1) + "|")
+    for name in found.schedulers:
+        rows = found.rows_of(cell, name)
+        cells = [
+            " + ".join(f"{np.mean([row[f'{kind} on {cluster}'] for row in rows]):.0f}" for kind in kinds)
+            for cluster in clusters
+        ]
+        print(f"| `{name}` | {' | '.join(cells)} |")
 
 
 def _kept(base: Evaluation, found: Evaluation, cell: str, against: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,19 @@ def test_runs_are_one_allocator_against_every_other(folder: str, capsys: pytest.
     (own,) = [line for line in lines if line.startswith("| `own` |") and line.count("|") == 11]
     first, second = own.split("|")[-2].split(",")
     assert float(first) == float(second) == float(own.split("|")[2].split()[0])
-    assert sum(line.startswith(("| `static-10` |", "| `optimus` |")) for line in lines) == 4
+    assert sum(line.startswith(("| `static-10` |", "| `optimus` |")) for line in lines) == 6
+
+
+def test_bound_spread_and_tasks_per_cluster_are_printed(folder: str, capsys: pytest.CaptureFixture[str]):
+    assert main([folder]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (bound,) = [line for line in lines if line.startswith("Without contention: ")]
+    assert 1.0 < float(bound.split()[2]) < 6.0 and " ± " in bound
+    place = lines.index("| img + lm taken by | c0 | c1 | c2 |")
+    taken = [int(count) for count in re.findall(r"\d+", lines[place + 2].replace("`own`", ""))]
+    assert len(taken) == 6 and abs(sum(taken) - 30) <= 3
+    own = next(line for line in lines if line.startswith("| `own` |"))
+    assert own.count(" ± ") == 7
 
 
 def test_all_of_an_advantage_is_kept_where_it_was_won(folder: str, capsys: pytest.CaptureFixture[str]):

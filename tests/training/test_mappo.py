@@ -205,12 +205,22 @@ def test_recipe_trains_resumes_and_its_run_is_an_allocator(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "name", ["edge-single-3", "edge-multi-3", "edge-single-6", "edge-hetero-6", "edge-pointer"]
+    ("name", "clusters"),
+    [
+        ("edge-single-3", 3),
+        ("edge-multi-3", 3),
+        ("edge-multi-fine", 3),
+        ("edge-single-6", 6),
+        ("edge-hetero-6", 6),
+        ("edge-hetero-fine", 6),
+        ("edge-testbed-6", 6),
+        ("edge-pointer", 3),
+    ],
 )
-def test_recipes_can_be_trained(name: str):
+def test_recipes_can_be_trained(name: str, clusters: int):
     recipe = read_recipe(name)
     recipe.check(0)
-    assert recipe.problem.num_clusters == int(name[-1] if name[-1].isdigit() else 3)
+    assert recipe.problem.num_clusters == clusters
     assert recipe.to_dict()["config"] == asdict(recipe.config)
 
 

@@ -13,7 +13,7 @@ from weft.training.recipes import read_recipe
 from weft.training.run.folder import Progress
 from weft.training.run.metrics import Row
 from weft.training.run.once import Reporter
-from weft.training.run.seeds import parse_seeds, train_group
+from weft.training.run.seeds import of_seed, parse_seeds, train_group
 
 SMALL = {
     "samples": 400,
@@ -51,6 +51,25 @@ def test_group_leaves_finished_runs_as_they_are(tmp_path: Path):
     before = (tmp_path / "seed-1" / "metrics.jsonl").read_bytes()
     train_group(recipe, tmp_path, (1, 2))
     assert (tmp_path / "seed-1" / "metrics.jsonl").read_bytes() == before
+
+
+def test_group_continues_the_runs_of_another_seed_by_seed(tmp_path: Path):
+    for seed in (1, 2):
+        (tmp_path / f"seed-{seed}").mkdir()
+    group = Asked(start=str(tmp_path))
+    assert [of_seed(group, seed) for seed in (1, 2)] == [
+        Asked(seed, start=f"{tmp_path / f'seed-{seed}'}@best") for seed in (1, 2)
+    ]
+    assert of_seed(Asked(start="ppo"), 3) == Asked(3, start="ppo")
+    assert of_seed(Asked(), 3) == Asked(3)
+
+
+def test_group_says_which_run_of_another_is_missing(tmp_path: Path):
+    recipe = read_recipe("conditional-quick", SMALL)
+    train_group(recipe, tmp_path / "one", (1,))
+    with pytest.raises(InputError, match="seed-2"):
+        train_group(recipe, tmp_path / "two", (1, 2), Asked(start=str(tmp_path / "one")))
+    assert not (tmp_path / "two").exists()
 
 
 def test_group_is_the_same_in_processes(tmp_path: Path):

@@ -40,7 +40,9 @@ Threads = Annotated[
 Workers = Annotated[
     int, typer.Option("--workers", metavar="N", min=1, help="Processes: runs at a time, or feeders of one.")
 ]
-Start = Annotated[str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights or run to start from.")]
+Start = Annotated[
+    str | None, typer.Option("--from", metavar="WEIGHTS", help="Weights, run or runs to start from.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
 Engine = Annotated[
     str | None,
@@ -80,15 +82,16 @@ def train(
     from weft.training.algorithms import Asked
     from weft.training.recipes import read_spread
     from weft.training.run.once import Reporter, check_asked
-    from weft.training.run.seeds import parse_seeds
+    from weft.training.run.seeds import of_seed, parse_seeds
     from weft.training.train import train as run
 
     changes = parse_assignments(settings or [])
     chosen = read_spread(recipe, changes, engine, actors, address)
     numbers = None if seeds is None else parse_seeds(seeds)
     if dry_run:
-        for one in numbers or (seed,):
-            check_asked(chosen, Asked(one, device, start, has_tensorboard=tensorboard, address=address))
+        asked = Asked(seed, device, start, has_tensorboard=tensorboard, address=address)
+        for one in [asked] if numbers is None else [of_seed(asked, number) for number in numbers]:
+            check_asked(chosen, one)
         _describe(chosen, seed, as_json)
         return
     with ExitStack() as stack:

@@ -96,7 +96,7 @@ def train(
     threads
         Of a run; None: 1, of one-shot planners all.
     start
-        Weights or run to start from.
+        Weights or run to start from; with ``seeds`` a folder of runs stands for the one of the same seed.
     resume, tensorboard
         Continue the run in the folder; write metrics for TensorBoard too.
     engine, actors, address

@@ -54,6 +54,14 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     return seeds
 
 
+def of_seed(asked: Asked, seed: int) -> Asked:
+    """What is asked of one run of a group; where it continues another group, it continues the run of the same seed."""
+    start = asked.start
+    if start is not None and any(Path(start).glob(f"{PREFIX}*")):
+        start = f"{Path(start) / f'{PREFIX}{seed}'}@best"
+    return asked._replace(seed=seed, start=start)
+
+
 def train_group(
     recipe: TrainingRecipe,
     folder: str | Path,
@@ -67,12 +75,13 @@ def train_group(
 
     Outcomes come in the order of the seeds. Progress goes to standard error. ``on_ready`` is called before the first.
     """
-    for seed in seeds:
-        check_asked(recipe, asked._replace(seed=seed))
+    own = [of_seed(asked, seed) for seed in seeds]
+    for one in own:
+        check_asked(recipe, one)
     learner_for(recipe, asked)
     on_ready()
-    workers, alone = asked.workers, asked._replace(workers=1)
-    parts = [Part(recipe, str(Path(folder) / f"{PREFIX}{seed}"), alone._replace(seed=seed)) for seed in seeds]
+    workers, root = asked.workers, Path(folder)
+    parts = [Part(recipe, str(root / f"{PREFIX}{one.seed}"), one._replace(workers=1)) for one in own]
     if workers == 1:
         return [_reported(part(), on_done) for part in parts]
     context = multiprocessing.get_context("spawn")
