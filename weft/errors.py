@@ -147,3 +147,9 @@ def exit_code_of(work: Callable[[], None], *, go_on: str = "the same command goe
         return 0
     print(f"weft: {line}", file=sys.stderr)
     return code
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """A value as it may appear in a message: quoted, printable, short."""
+    text = repr(value[: longest + 1] if isinstance(value, str) else value)
+    return text if len(text) <= longest + 2 else f"{text[:longest]}..."

@@ -148,14 +148,16 @@ SEEN = {"sight": SIGHT._asdict()}
         ("candidate-ppo", {}, "training.sight: expected a table with tasks and pools, of tasks, pools, profile"),
         ("candidate-ppo", {"sight": {"tasks": 6}}, "training.sight: expected a table with tasks and pools"),
         ("foo", SEEN, "algorithm: expected candidate-ppo or candidate-dqn, got 'foo'"),
-        ("candidate-dqn", {**SEEN, "base": [1.0, float("nan")]}, "training.base[1]: expected a finite number, got nan"),
+        ("candidate-dqn", {**SEEN, "base": [1.0, "NaN"]}, "training.base[1]: expected a finite number, got nan"),
     ],
 )  # fmt: skip
 def test_card_that_does_not_say_what_it_is_is_refused(
     tmp_path: Path, net: CandidateNet, algorithm: str, training: dict[str, object], message: str
 ):
     card = Card("mine", algorithm, SHAPE, FEATURE_VERSION, training=training)
-    save_policy(tmp_path / "mine.json", net.weights(), card)
+    file = tmp_path / "mine.json"
+    save_policy(file, net.weights(), card)
+    file.write_text(file.read_text(encoding="utf-8").replace('"NaN"', "NaN"), encoding="utf-8")
     with pytest.raises(InputError) as error:
         load_dispatcher(str(tmp_path / "mine.json"))
     assert message in str(error.value)
@@ -194,8 +196,8 @@ def test_session_restored_goes_on_as_if_never_stopped(saved: str, problem: Probl
 
 
 def test_policy_of_queues_is_refused_on_tasks():
-    with pytest.raises(InputError, match=r"ppo acts on queues by kind .*, not on single tasks"):
-        catalog.task_dispatcher("ppo")
+    with pytest.raises(InputError, match=r"conditional-ppo acts on queues by kind .*, not on single tasks"):
+        catalog.task_dispatcher("conditional-ppo")
 
 
 def test_policy_of_tasks_is_refused_on_queues(saved: str):
@@ -204,7 +206,7 @@ def test_policy_of_tasks_is_refused_on_queues(saved: str):
 
 
 def test_policy_of_another_feature_version_is_refused(saved: str, net: CandidateNet):
-    card = Card("mine", "candidate-ppo", SHAPE, "candidates/0")
+    card = Card("mine", "candidate-ppo", SHAPE, "candidates/0", training=SEEN)
     save_policy(saved, net.weights(), card)
     with pytest.raises(InputError, match="feature_version: trained on another feature version"):
         load_dispatcher(saved)

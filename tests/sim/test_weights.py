@@ -40,7 +40,8 @@ class Moment:
 
     @property
     def backlog(self) -> float:
-        return math.log((len(self.ready) + 1) / (float(self.w.capacity[:, 0].sum()) + 1))
+        crowd = math.log((len(self.ready) + 1) / (float(self.w.capacity[:, 0].sum()) + 1))
+        return max(-2.0, min(2.0, crowd))
 
     @property
     def load(self) -> float:
@@ -97,11 +98,12 @@ def features(moment: Moment, i: int) -> list[float]:
     runs = sorted(float(x) for x in problem.run_times[i])
     age = float(s.now[0]) - problem.jobs[job[i]].release
     most = max(rank[k] for k in own)
-    path = math.log(max(rank[k] for k in ready))
+    length, run = (max(time, 0.03 * most) for time in (rank[i], runs[0]))
+    path = math.log(max(max(rank[k], 0.03 * most) for k in ready))
     return [
-        math.log(left), b * math.log(left), rank[i] / most, b * rank[i] / most, math.log(rank[i]),
-        b * math.log(rank[i]), path, b * path, math.log(len(ready)), math.log1p(alone), out / (out + runs[0]),
-        math.log(runs[0]), b * math.log(runs[0]), float(s.job_open[job[i]]) / len(own), age / (age + most),
+        math.log(left), b * math.log(left), rank[i] / most, b * rank[i] / most, math.log(length),
+        b * math.log(length), path, b * path, math.log(len(ready)), math.log1p(alone), out / (out + runs[0]),
+        math.log(run), b * math.log(run), float(s.job_open[job[i]]) / len(own), age / (age + most),
         min(math.log(runs[1] / runs[0]), 3.0), *[0.0] * 8, moment.load * math.log(left),
         moment.load * rank[i] / most, *[0.0] * 5,
     ]  # fmt: skip

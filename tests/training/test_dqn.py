@@ -379,7 +379,10 @@ def test_weights_of_a_policy_head_are_refused(tmp_path: Path):
         ({"replay_candidates": 10**15}, "replay_candidates: expected a whole number from 1 to 65536, got"),
         ({"replay": 10**11}, "replay: expected a whole number from 1 to 1,000,000,000, got 100000000000"),
         ({"replay": 10**9}, "config.replay: expected what fits into .* GB of memory, got what takes"),
-        ({"return_steps": 60_000}, "replay: expected at least 240008 for 4 environments, got 256"),
+        (
+            {"return_steps": 60_000, "samples": 1_000_000},
+            "replay: expected at least 240008 for 4 environments, got 256",
+        ),
         ({"warmup": 512}, "samples: expected more than warmup = 512, or nothing is learned, got 512"),
         ({"validation.rules": ["nope"]}, "^validation.rules: no dispatcher 'nope'"),
     ],

@@ -251,7 +251,7 @@ def test_recipe_describes_a_run(name: str):
 
 BAD_CHANGES = {
     "config.upates": ({"upates": 3}, "did you mean 'updates'"),
-    "samples": ({"samples": 1}, "whole number >= 2"),
+    "samples": ({"samples": 1}, "whole number from 2 to"),
     "mode": ({"mode": "guess"}, "one of paper, conflict, label"),
     "width": ({"width": 81}, "multiple of the 10 heads"),
     "prior.charm": ({"prior": {"charm": 1.0}}, "a feature and a number"),

@@ -131,7 +131,7 @@ def test_resumed_run_ends_with_the_same_bytes(tmp_path: Path):
     ("change", "message"),
     [
         ({"style": "other"}, "style: expected decima or lachesis"),
-        ({"rollouts": 1}, "rollouts: expected a whole number >= 2"),
+        ({"rollouts": 1}, "rollouts: expected a whole number from 2 to"),
         ({"reward": "speed"}, "reward: expected jct or makespan"),
         ({"config.style": "decima", "jobs": 0}, "jobs"),
     ],

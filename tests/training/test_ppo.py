@@ -167,8 +167,8 @@ def test_ppo_adapts_the_weight_of_the_kl_penalty():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_envs": 0}, "num_envs: expected a whole number >= 1, got 0"),
-        ({"minibatch": 1.5}, "minibatch: expected a whole number >= 1, got 1.5"),
+        ({"num_envs": 0}, "num_envs: expected a whole number from 1 to 65536, got 0"),
+        ({"minibatch": 1.5}, "minibatch: expected a whole number from 1 to 1,000,000, got 1.5"),
         ({"learning_rate": 0.0}, "learning_rate: expected a number > 0, got 0.0"),
         ({"gamma": 1.1}, "gamma: expected a number from 0 to 1, got 1.1"),
         ({"gae_lambda": float("nan")}, "gae_lambda: expected a number from 0 to 1, got nan"),
@@ -176,9 +176,12 @@ def test_ppo_adapts_the_weight_of_the_kl_penalty():
         ({"critic": "none"}, "critic: expected separate or shared, got 'none'"),
         ({"gradient_clip": -1.0}, "gradient_clip: expected a number > 0 or none, got -1.0"),
         ({"kl_coefficient": -0.1}, "kl_coefficient: expected a number >= 0, got -0.1"),
-        ({"samples": "many"}, "samples: expected a whole number >= 1, got 'many'"),
+        ({"samples": "many"}, "samples: expected a whole number from 1 to 1,000,000,000,000, got 'many'"),
         ({"clip": "x"}, "clip: expected a number > 0, got 'x'"),
-        ({"imitation_updates": 0.5}, "imitation_updates: expected a whole number >= 0, got 0.5"),
+        (
+            {"imitation_updates": 0.5},
+            "imitation_updates: expected a whole number from 0 to 1,000,000, got 0.5",
+        ),
     ],
 )
 def test_config_refuses(change: dict[str, object], message: str):

@@ -83,7 +83,7 @@ def test_card_names_the_feature_version_of_the_observation() -> None:
         ({"vary.law": "often"}, "vary.law: expected uniform or trailing, got 'often'"),
         ({"vary.range": [0.5, 0.5]}, "vary.range: expected two rising numbers from 0 to 1, got [0.5, 0.5]"),
         ({"waits": "often"}, "waits: expected true or false, got 'often'"),
-        ({"samples": -1}, "samples: expected a whole number >= 1, got -1"),
+        ({"samples": -1}, "samples: expected a whole number from 1 to 1,000,000,000,000, got -1"),
         ({"oldest": "three"}, "sight.oldest: expected a whole number from 0 to 64, got 'three'"),
     ],
 )

@@ -130,41 +130,30 @@ def run(
     """Carry a workflow out on real workers, and keep what happened."""
     from weft.execute.running import Request
 
-    if graph is None and jobs is None and not resume:
-        raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
     if graph is not None and is_scenario(graph):
         _run_scenario(context, graph)
         return
-    if settings:
-        raise InputError(
-            "is about scenarios of edge clusters: files and jobs have no settings", field="--set"
-        )
+    _refuse_beside_files(settings, has_work=graph is not None or jobs is not None or resume)
     times: dict[str, Any] = {
         "budget": opt.parse_duration(budget),
         "seconds": opt.parse_duration(length, "--length"),
         "timeout": opt.parse_duration(timeout, "--timeout"),
     }
     names: dict[str, Any] = {"shadow": shadow, "split": split, "profile": profile, "functions": functions}
-    flags: dict[str, Any] = {
-        "allow_commands": allow_commands,
-        "is_live": live,
-        "is_strict": strict,
-        "is_real_time": real_time,
-    }
-    request = Request(
-        graph,
-        jobs,
-        on,
-        cluster,
-        scheduler,
-        seed,
-        effort=effort,
-        max_attempts=attempts,
-        **times,
-        **names,
-        **flags,
-    )
+    flags: dict[str, Any] = {"allow_commands": allow_commands, "is_live": live, "is_strict": strict}
+    known: dict[str, Any] = {"effort": effort, "max_attempts": attempts, "is_real_time": real_time}
+    request = Request(graph, jobs, on, cluster, scheduler, seed, **known, **times, **names, **flags)
     _carry_out(request, out, resume, as_json)
+
+
+def _refuse_beside_files(settings: list[str] | None, *, has_work: bool) -> None:
+    """What is no scenario needs work to do, and has no settings."""
+    if not has_work:
+        raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
+    if settings:
+        raise InputError(
+            "is about scenarios of edge clusters: files and jobs have no settings", field="--set"
+        )
 
 
 def is_scenario(name: str) -> bool:

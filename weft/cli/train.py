@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -94,22 +94,21 @@ def train(
             check_asked(chosen, one)
         _describe(chosen, seed, as_json)
         return
+    how: dict[str, Any] = {
+        "seed": seed,
+        "seeds": numbers,
+        "workers": workers,
+        "threads": threads,
+        "device": device,
+    }
+    how |= {"start": start, "resume": resume, "tensorboard": tensorboard}
+    how |= {"engine": engine, "actors": actors, "address": address}
     with ExitStack() as stack:
         found = run(
             recipe,
             out,
             settings=changes,
-            seed=seed,
-            seeds=numbers,
-            workers=workers,
-            threads=threads,
-            device=device,
-            start=start,
-            resume=resume,
-            tensorboard=tensorboard,
-            engine=engine,
-            actors=actors,
-            address=address,
+            **how,
             on_progress=Reporter(chosen),
             on_notice=output.note,
             on_ready=lambda: stack.enter_context(output.progress(_what(chosen, numbers))),

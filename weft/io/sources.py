@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from weft.errors import InputError, WeftError
+from weft.errors import shown as shown
 
 _LOG = logging.getLogger(__name__)
 
@@ -116,12 +117,6 @@ def decode(data: bytes, path: str | Path) -> str:
         line = text.count("\n", 0, text.index("\x00")) + 1
         raise InputError("expected text, got a zero byte", file=file, line=line)
     return text
-
-
-def shown(value: object, longest: int = 60) -> str:
-    """A value as it may appear in a message: quoted, printable, short."""
-    text = repr(value[: longest + 1] if isinstance(value, str) else value)
-    return text if len(text) <= longest + 2 else f"{text[:longest]}..."
 
 
 def printable(text: str) -> str:

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft import catalog
-from weft.errors import InputError, UnsupportedError
-from weft.io.sources import shown
+from weft.errors import InputError, UnsupportedError, shown
 from weft.kinds import ELASTIC
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem

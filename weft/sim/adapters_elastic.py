@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.errors import InputError, MissingExtra
-from weft.io.sources import shown
+from weft.errors import InputError, MissingExtra, shown
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem
 from weft.sim.elastic.environment import ElasticBatch

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError
-from weft.io.sources import shown
+from weft.errors import InputError, shown
 from weft.model.columns import Ints
 from weft.model.elastic import ElasticProblem
 from weft.plugins import blamed, made
