@@ -13,7 +13,8 @@ import pytest
 from weft import catalog
 from weft.errors import InputError
 from weft.model.problem import realise
-from weft.policies.checkpoint import load_policy
+from weft.policies.checkpoint import load_policy, save_policy
+from weft.policies.weights.architecture import WeightsArchitecture
 from weft.schedulers.dispatchers.tasks import RuleDispatcher, run_one
 from weft.sim.tasks.rules import LATE
 from weft.sim.tasks.weights import ADDED, NAMES, PRICED, SRW
@@ -126,7 +127,7 @@ def test_weights_may_begin_where_others_ended(tmp_path: Path):
     train("workflows-es", tmp_path / "run", settings=SMALL | {"generations": 1, "sigma": 1e-9}, start="es")
     found, _ = load_policy(f"{tmp_path / 'run'}@last")
     shipped, _ = load_policy(catalog.policy_file("es") or "")
-    assert found["weights"][:24] == pytest.approx(shipped["weights"], abs=1e-6)
+    assert found["weights"] == pytest.approx(shipped["weights"], abs=1e-6)
     assert not found["weights"][24:].any()
 
 
@@ -141,11 +142,15 @@ def test_weights_of_the_forecast_are_tuned_where_they_are_not_frozen():
     assert moved["workflows-es-forecast"].all()
 
 
-def test_weights_before_the_forecast_decide_as_they_did():
+def test_weights_before_the_forecast_decide_as_they_did(tmp_path: Path):
     weights, card = load_policy(catalog.policy_file("es") or "")
-    assert card.feature_version == "task-weights/1"
-    known = catalog.task_dispatcher("es").weights
-    assert known == (*weights["weights"].astype(float).tolist(), *[0.0] * len(ADDED))
+    first, names = weights["weights"][:24], card.features[:24]
+    old = replace(
+        card, architecture=WeightsArchitecture(24), feature_version="task-weights/1", features=names
+    )
+    save_policy(tmp_path / "old.json", {"weights": first}, old)
+    known = catalog.task_dispatcher(str(tmp_path / "old.json")).weights
+    assert known == (*first.astype(float).tolist(), *[0.0] * len(ADDED))
 
 
 def test_search_for_little_energy_finds_less_than_the_rule(tmp_path: Path):
