@@ -206,7 +206,7 @@ def test_policy_of_tasks_is_refused_on_queues(saved: str):
 
 
 def test_policy_of_another_feature_version_is_refused(saved: str, net: CandidateNet):
-    card = Card("mine", "candidate-ppo", SHAPE, "candidates/0", training=SEEN)
+    card = Card("mine", "candidate-ppo", SHAPE, "candidates/0")
     save_policy(saved, net.weights(), card)
     with pytest.raises(InputError, match="feature_version: trained on another feature version"):
         load_dispatcher(saved)

@@ -142,8 +142,9 @@ def load_dispatcher(name: str) -> CandidateDispatcher:
     """The policy of a weights file, of its card or of a run folder, if it acts on single tasks."""
     weights, card = load_policy(name)
     try:
+        shape = _shape(card)
         sight = _sight(card)
-        shape = _checked(card, sight)
+        _refuse_other_size(shape, sight)
         policy = CandidatePolicy(weights, shape, card)
         base = _base(card)
         return CandidateDispatcher(name, weights=base, profiles=sight.profile, policy=policy, sight=sight)
@@ -151,7 +152,8 @@ def load_dispatcher(name: str) -> CandidateDispatcher:
         raise error.at(file=name) from None
 
 
-def _checked(card: Card, sight: CandidateSight) -> CandidateArchitecture:
+def _shape(card: Card) -> CandidateArchitecture:
+    """The net, if it points at candidates as they are seen now."""
     shape = card.architecture
     if isinstance(shape, EncoderShape):
         raise InputError(
@@ -168,10 +170,13 @@ def _checked(card: Card, sight: CandidateSight) -> CandidateArchitecture:
         )
     if card.algorithm not in ALGORITHMS:
         raise InputError(f"expected {' or '.join(ALGORITHMS)}, got {card.algorithm!r:.60}", field="algorithm")
+    return shape
+
+
+def _refuse_other_size(shape: CandidateArchitecture, sight: CandidateSight) -> None:
     sizes, here = (shape.world, shape.column), (len(WORLD), len(sight.columns))
     if sizes != here:
         raise InputError(f"expected {here[0]} and {here[1]} features, got {sizes}", field="architecture")
-    return shape
 
 
 def _base(card: Card) -> tuple[float, ...]:
