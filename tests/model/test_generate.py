@@ -134,6 +134,13 @@ def test_mosaic_ends_in_one_task() -> None:
     assert np.flatnonzero(np.diff(graph.successor_pointer) == 0).tolist() == [99]
 
 
+@pytest.mark.parametrize("size", [1, 2, 9, 150])
+def test_phases_have_one_task_or_one_width_and_feed_the_next(size: int) -> None:
+    graph = generate("phases", size, seed=size)
+    assert graph.num_tasks == size and (graph.sources < graph.targets).all()
+    assert (np.diff(graph.predecessor_pointer)[1:] > 0).any() == (size > 1)
+
+
 # -- work, data, kinds ----------------------------------------------------------------------------
 
 
@@ -142,6 +149,14 @@ def test_work_has_the_stated_mean_and_cv(cost: str) -> None:
     work = generate("layered", 20_000, seed=1, knobs=Knobs(cost=cost, mean_work=7.0, work_cv=0.4)).work
     assert work.mean() == pytest.approx(7.0, rel=0.02)
     assert work.std() / work.mean() == pytest.approx(0.4, rel=0.03)
+
+
+def test_level_spread_is_shared_by_tasks_of_one_depth() -> None:
+    plain, uneven = (generate("fork-join", 40, seed=2, knobs=Knobs(level_spread=x)) for x in (0.0, 1.5))
+    factor = uneven.work / plain.work
+    forked = np.flatnonzero(plain.sources == 0)
+    assert len(np.unique(factor[plain.targets[forked]].round(9))) == 1 < len(np.unique(factor.round(9)))
+    assert plain.work.tobytes() == generate("fork-join", 40, seed=2).work.tobytes()
 
 
 def test_data_has_the_stated_mean_and_cv() -> None:
