@@ -42,13 +42,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--streams", type=int, default=40, help="on which the policies are judged")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, default=Path("runs/groups"), help="folder of the runs")
+    parser.add_argument("--judge", action="store_true", help="play the runs that are there, train none")
     options = parser.parse_args(arguments)
     for name in ("seeds", "streams", "workers"):
         if getattr(options, name) < 1:
             raise InputError(f"expected a whole number >= 1, got {getattr(options, name)}", field=f"--{name}")
     settings, seeds = parse_assignments(options.set), range(1, options.seeds + 1)
     recipe, rows = chosen_recipe(options.recipe, settings), (ALL, *(options.group or GROUPS))
-    for row in rows:
+    for row in () if options.judge else rows:
         hidden = {} if row == ALL else {f"candidates.{row}": False}
         weft.train(
             options.recipe,
