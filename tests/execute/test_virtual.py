@@ -303,13 +303,12 @@ def test_every_task_of_a_stream_ends_once_whatever_goes_wrong(seed: int, num_job
     rng = np.random.default_rng(seed)
     case = scenario("conditional", p_c=0.5, jobs=num_jobs, expiry=0).stream("test", 0)
     setup = setup_of(case)
-    names = case.problem.graph
+    (what,) = case.problem.jobs
     span = 40.0 * num_jobs
-    faults = drawn_faults(rng, case.problem.cluster, dict.fromkeys(range(num_jobs), names), span)
+    faults = drawn_faults(rng, case.problem.cluster, dict.fromkeys(range(num_jobs), what.graph), span)
     session = Session(case, scheduler, seed=seed, keeps_record=True, max_losses=ENOUGH)
     coming = [
-        Arrival(time, job, names, is_known=True)
-        for job, time in enumerate(setup.arrivals.draw(seed).tolist())
+        Arrival(time, job, what, is_known=True) for job, time in enumerate(setup.arrivals.draw(seed).tolist())
     ]
     played = Played(session, VirtualQueues(setup, seed, faults=faults), coming)
     record = session.record()
@@ -340,7 +339,7 @@ def test_task_that_fails_too_often_takes_its_job_along_and_what_runs_is_cancelle
     played = Played(
         session,
         VirtualTasks(chosen, expected(chosen), faults),
-        [Arrival(0.0, 0, chosen.graph, is_known=True)],
+        [Arrival(0.0, 0, chosen.jobs[0], is_known=True)],
     )
     assert [(event.kind, event.task, event.note) for event in played.events if event.kind == "failed"] == [
         ("failed", "a", "it was to fail"), ("failed", "c", "cancelled")

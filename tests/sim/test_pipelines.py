@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from weft import catalog
+from weft.errors import UnsupportedError
 from weft.model.problem import Job, Problem, Realisation, realise
 from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.scenarios import scenario
 from weft.schedulers.dispatchers.pins import pinned_classes
 from weft.schedulers.dispatchers.static_map import search_map
+from weft.sim.tasks.layout import compile_tasks
 from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineReward, PipelineSetup
 from weft.sim.tasks.pipeline_features import PipelineSight
 
@@ -257,10 +259,8 @@ def test_spread_puts_every_problem_into_several_environments():
     assert all(len({id(one) for one in mine}) == 3 for mine in own)
 
 
-def test_jobs_that_depend_on_each_other_cannot_be_told_one_by_one():
-    problem = Problem(Job(board().jobs[0].graph, series="a", in_order=True, deadline=9.0), board().cluster)
-    from weft.errors import UnsupportedError
-    from weft.sim.tasks.layout import compile_tasks
-
-    with pytest.raises(UnsupportedError, match="depends on the instance before it"):
+def test_jobs_that_are_aborted_when_they_are_due_cannot_be_told_one_by_one():
+    graph = board().jobs[0].graph
+    problem = Problem(Job(graph, series="a", overrun="abort", deadline=9.0), board().cluster)
+    with pytest.raises(UnsupportedError, match="is aborted when it is due"):
         compile_tasks([problem], is_open=True)

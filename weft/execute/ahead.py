@@ -70,7 +70,9 @@ def _fill(drive: Drive, device: str, rows: Sequence[tuple[Name, str, float, floa
 
 
 def _may_follow(drive: Drive, job: Name, task: str, device: str) -> bool:
-    """Whether what a task needs is done, or will be: before it on the same device, or where it runs now."""
+    """Whether what a task needs is done, or will be: before it on the same device, or where it runs now; and it is its turn."""
+    if not drive.told.has_turn(job, task):
+        return False
     for parent in drive.told.parents(job, task):
         if drive.told.is_done(job, parent):
             continue

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.model.bookings import Booking
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
-from weft.model.problem import Problem, run_times_on
+from weft.model.problem import Job, Problem, run_times_on
 from weft.session.messages import Name
 
 
@@ -21,14 +20,14 @@ class Arrival:
 
     time: float
     job: Name
-    graph: TaskGraph
-    deadline: float | None = None
-    weight: float = 1.0
-    owner: str = ""
-    eligible: tuple[str, ...] | None = None
-    booking: Booking | None = None
+    what: Job
     is_known: bool = False
     """Whether the session knows the job and its graph beforehand."""
+
+    @property
+    def graph(self) -> TaskGraph:
+        """Its tasks."""
+        return self.what.graph
 
 
 class Feed:
@@ -60,12 +59,7 @@ class Feed:
 
 def feed_of(problem: Problem) -> Feed:
     """The jobs of a problem, at their releases."""
-    return Feed(
-        Arrival(
-            job.release, job.name, job.graph, job.deadline, job.weight, job.owner, job.eligible, job.booking
-        )
-        for job in problem.jobs
-    )
+    return Feed(Arrival(job.release, job.name, job) for job in problem.jobs)
 
 
 def limits_of(arrival: Arrival, cluster: Cluster) -> dict[str, Any]:
@@ -83,8 +77,8 @@ def allowed_of(arrival: Arrival, cluster: Cluster) -> dict[str, list[str]]:
     """Devices that can run each task of a job and that the job may use."""
     graph = arrival.graph
     allowed = np.isfinite(run_times_on(graph, cluster))[:, cluster.device_class]  # (num_tasks, num_devices)
-    if arrival.eligible is not None:
-        allowed &= [is_named(cluster, device, arrival.eligible) for device in range(cluster.num_devices)]
+    if (eligible := arrival.what.eligible) is not None:
+        allowed &= [is_named(cluster, device, eligible) for device in range(cluster.num_devices)]
     names = cluster.device_names
     if allowed.all():
         return {task: list(names) for task in graph.names}

@@ -18,6 +18,7 @@ from weft.execute.split import SplitSession, parse_split
 from weft.kinds import PROBLEMS, TASKS
 from weft.model.cluster import Cluster
 from weft.model.problem import Problem
+from weft.schedulers.dispatchers.deciding import DecidingDispatcher
 from weft.schedulers.dispatchers.replanning import DRIFT, GivenPlan, PlanDispatcher, can_join
 from weft.session import Session
 
@@ -152,6 +153,9 @@ def _for_plan(problem: Problem) -> Problem:
 
 
 def _opener(dispatcher: Any, wanted: Wanted, problem: Problem) -> MakeSession:
+    if isinstance(dispatcher, DecidingDispatcher):
+        dispatcher = dispatcher.made_for(problem)
+
     def make(cluster: Cluster) -> Session:
         return Session(
             cluster,
@@ -161,6 +165,7 @@ def _opener(dispatcher: Any, wanted: Wanted, problem: Problem) -> MakeSession:
             on_failure="descendants",
             time_unit=problem.time_unit,
             noise=problem.noise,
+            noise_law=problem.noise_law,
         )
 
     return make

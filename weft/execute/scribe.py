@@ -70,7 +70,9 @@ class Scribe:
         graph = arrival.graph
         names = graph.names
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-        more: dict[str, Any] = {} if arrival.deadline is None else {"deadline": arrival.deadline}
+        more: dict[str, Any] = {} if arrival.what.deadline is None else {"deadline": arrival.what.deadline}
+        if arrival.job in told.before:
+            more["after"] = told.before[arrival.job]
         more |= limits_of(arrival, told.cluster)
         if isinstance(told.session, SplitSession):
             more["scheduler"] = told.session.part_of(arrival.job)

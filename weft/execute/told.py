@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError
+from weft.errors import InputError, UnsupportedError
 from weft.execute.engine import Event, Order
 from weft.execute.feed import Arrival, allowed_of, is_named
 from weft.execute.split import SplitSession
@@ -20,8 +22,9 @@ from weft.io.histories import History
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import TaskGraph
 from weft.session import Session
-from weft.session.messages import Decision, End, Name
+from weft.session.messages import EXPIRED, Decision, End, Name
 from weft.session.names import descendants
+from weft.session.wire import SETTINGS
 
 Tell = Callable[[Session], object]
 
@@ -56,6 +59,10 @@ class Told:
         self.away: set[str] = set()
         self.open_jobs: dict[Name, TaskGraph] = {}
         self._arrivals: dict[Name, Arrival] = {}
+        self.before: dict[Name, Name] = {}
+        """Of open jobs that are kept in order, the instance before."""
+        self._latest: dict[str, Name] = {}
+        """The last instance of every pipeline that was not skipped."""
         self.done: dict[Name, set[str]] = {}
         """Tasks that are reported, of jobs that are not over."""
         self.left_out: set[tuple[Name, str]] = set()
@@ -102,12 +109,24 @@ class Told:
         """Whether a task is reported."""
         return task in self.done.get(job, ())
 
+    def has_turn(self, job: Name, task: str) -> bool:
+        """Whether the instance before is known to be through with a task."""
+        before = self.before.get(job)
+        if before not in self.open_jobs:
+            return True
+        place, names = self.open_jobs[job].index[task], self.open_jobs[before].names
+        return place >= len(names) or self.is_done(before, names[place])
+
     # -- events ------------------------------------------------------------------------------------
 
     def arrived(self, arrival: Arrival, time: float, *, is_last: bool = False) -> None:
         """A job enters with its graph; ``is_last``: no other will."""
         self.open_jobs[arrival.job], self._arrivals[arrival.job] = arrival.graph, arrival
         self.done[arrival.job] = set()
+        if series := arrival.what.series:
+            if arrival.what.in_order and series in self._latest:
+                self.before[arrival.job] = self._latest[series]
+            self._latest[series] = arrival.job
         self.num_tasks += arrival.graph.num_tasks
         self._has_demands |= bool(arrival.graph.memory.any() or arrival.graph.demands.any())
         self._tell(arrival.job, lambda session: self._arrive(session, arrival, time))
@@ -122,21 +141,14 @@ class Told:
         if arrival.is_known:
             session.arrived(arrival.job, time)
             return
-        eligible, booking = arrival.eligible, arrival.booking
+        settings: dict[str, Any] = {name: getattr(arrival.what, name) for name in SETTINGS}
+        eligible, booking = arrival.what.eligible, arrival.what.booking
         if eligible is not None:
-            eligible = self._names_there(session, eligible)
+            settings["eligible"] = self._names_there(session, eligible)
         if booking is not None:
-            booking = replace(booking, devices=self._names_there(session, booking.devices))
-        session.arrived(
-            arrival.job,
-            time,
-            graph=slowed_graph(arrival.graph, session.problem.cluster),
-            deadline=arrival.deadline,
-            weight=arrival.weight,
-            owner=arrival.owner,
-            eligible=eligible,
-            booking=booking,
-        )
+            settings["booking"] = replace(booking, devices=self._names_there(session, booking.devices))
+        graph = slowed_graph(arrival.graph, session.problem.cluster)
+        session.arrived(arrival.job, time, graph=graph, **settings)
 
     def _names_there(self, session: Session, given: tuple[str, ...]) -> tuple[str, ...]:
         """Devices by names of the run, or of classes, as a session's cluster calls them."""
@@ -238,7 +250,9 @@ class Told:
     def note_end(self, end: End, history: History) -> None:
         """A job is over: write down what became of it and forget the rest."""
         graph, done = self.open_jobs.pop(end.job), self.done.pop(end.job)
-        del self._arrivals[end.job]
+        series, before = self._arrivals.pop(end.job).what.series, self.before.pop(end.job, None)
+        if end.outcome == EXPIRED and before is not None and self._latest[series] == end.job:
+            self._latest[series] = before
         for task in end.dropped:
             if (end.job, task) not in self.left_out:
                 because = _cause(graph, task, end.failed)
@@ -253,10 +267,14 @@ class Told:
     # -- made again --------------------------------------------------------------------------------
 
     def slow_down(self, factors: list[float]) -> None:
-        """Go on with a session that takes devices to be slower by these factors than the cluster says."""
+        """Go on with a session that takes devices to be slower by these factors than the cluster says.
+
+        Where the scheduler cannot act on such devices, it goes on without knowing.
+        """
         self.factors = list(factors)
-        self.session = self._replayed(self._make, self.session)
-        self.num_sessions += 1
+        with suppress(UnsupportedError):
+            self.session = self._replayed(self._make, self.session)
+            self.num_sessions += 1
 
     def _replayed(self, make: Callable[[Cluster], Session] | None, former: Session) -> Session:
         """A new session that is told everything again, of all jobs that are not over."""

@@ -51,8 +51,8 @@ def drive_queues(session: Session, setup: Setup, seed: int, taken: Bools | None 
     ``taken`` (num_edges, num_jobs) says what the branches of tasks decide; None: the seed does.
     """
     arrival = setup.arrivals.draw(seed)
-    graph = setup.problem.graph
-    coming = [Arrival(time, job, graph, is_known=True) for job, time in enumerate(arrival.tolist())]
+    (what,) = setup.problem.jobs
+    coming = [Arrival(time, job, what, is_known=True) for job, time in enumerate(arrival.tolist())]
     played = play(session, VirtualQueues(setup, seed, taken), coming)
     finish = np.full(len(arrival), np.nan)
     for end in played.told.ends:
@@ -86,17 +86,4 @@ def drive_tasks(
 def arrivals_of(problem: Problem, *, tells_graphs: bool = False) -> list[Arrival]:
     """The jobs of a problem by release, called by their number; ``tells_graphs``: with what they are."""
     order = np.argsort([job.release for job in problem.jobs], kind="stable").tolist()
-    return [
-        Arrival(
-            job.release,
-            j,
-            job.graph,
-            job.deadline,
-            job.weight,
-            job.owner,
-            job.eligible,
-            job.booking,
-            is_known=not tells_graphs,
-        )
-        for j, job in ((j, problem.jobs[j]) for j in order)
-    ]
+    return [Arrival(problem.jobs[j].release, j, problem.jobs[j], is_known=not tells_graphs) for j in order]

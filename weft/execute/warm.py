@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from weft.errors import WeftError
 from weft.execute.scheduling import MakeSession
@@ -30,8 +31,9 @@ def warm(make: MakeSession, problem: Problem) -> None:
 
 def _play(make: MakeSession, problem: Problem, builder: GraphBuilder) -> None:
     session = make(problem.cluster)
-    graph = builder.build()
-    session.arrived(JOB, 0.0, graph=graph)
+    graph, like = builder.build(), problem.jobs[0]
+    settings: dict[str, Any] = {"deadline": like.deadline, "series": like.series, "interval": like.interval}
+    session.arrived(JOB, 0.0, graph=graph, **settings)
     start = session.decide(0.0).starts[0]
     session.reservations(most=2)
     session.started(JOB, FIRST, start.device, 0.0)
@@ -49,6 +51,6 @@ def _play(make: MakeSession, problem: Problem, builder: GraphBuilder) -> None:
         session.device_joined(one.device, FAR)
     session.decide(FAR)
     other = make(problem.cluster)
-    other.arrived(JOB, 0.0, graph=graph)
+    other.arrived(JOB, 0.0, graph=graph, **settings)
     other.adopted(JOB, FIRST, again[0].device if again else start.device, 0.0)
     other.decide(0.0)

@@ -246,7 +246,7 @@ def _refuse_nodes(nodes: Sequence[int], count: int, where: str) -> None:
 
 
 def _full_table(part: ClusterTables, layout: _Layout) -> tuple[Ints32, Floats, Floats]:
-    """Every device is a group of its own; the diagonal of the tables does not matter."""
+    """Devices with the same links are one group; the diagonal of the tables does not matter."""
     inner = any(node.inner_bandwidth is not None or node.inner_latency is not None for node in part.node)
     if part.link or inner:
         raise InputError("give full tables, or link and inner_bandwidth, not both", field="links")
@@ -257,7 +257,41 @@ def _full_table(part: ClusterTables, layout: _Layout) -> tuple[Ints32, Floats, F
     latency = _square(part.links.latency, num, part.latency or 0.0, parse_seconds, "links.latency")
     np.fill_diagonal(bandwidth, INFINITE)
     np.fill_diagonal(latency, 0.0)
-    return np.arange(num, dtype=np.int32), latency, bandwidth
+    return _merged(latency, bandwidth)
+
+
+def _merged(latency: Floats, bandwidth: Floats) -> tuple[Ints32, Floats, Floats]:
+    """Group of every device, and the tables over the groups: devices join the first group to which they have equal links."""
+    members: list[list[int]] = []
+    group = np.zeros(len(latency), np.int32)
+    for device in range(len(latency)):
+        for own in members:
+            if all(_are_alike(table, own, device) for table in (latency, bandwidth)):
+                break
+        else:
+            own = []
+            members.append(own)
+        group[device] = members.index(own)
+        own.append(device)
+    first = [own[0] for own in members]
+    tables = [table[np.ix_(first, first)] for table in (latency, bandwidth)]
+    for g, own in enumerate(members):
+        if len(own) > 1:
+            tables[0][g, g], tables[1][g, g] = latency[own[0], own[1]], bandwidth[own[0], own[1]]
+    return group, tables[0], tables[1]
+
+
+def _are_alike(table: Floats, own: list[int], device: int) -> bool:
+    """Whether a device has the links of the first of these devices to all others, and with each of them those they have."""
+    first = own[0]
+    others = np.ones(len(table), np.bool_)
+    others[[first, device]] = False
+    inner = table[first, own[1]] if len(own) > 1 else table[first, device]
+    return bool(
+        (table[first, others] == table[device, others]).all()
+        and (table[others, first] == table[others, device]).all()
+        and table[first, device] == table[device, first] == inner
+    )
 
 
 def _square(

@@ -23,6 +23,7 @@ from weft.model.history_state import (
     WAITING,
     Device,
     Job,
+    Name,
     Order,
     Task,
 )
@@ -37,7 +38,7 @@ RULES = (
     "order",  # what starts was submitted, there; what ends was started; each order ends once
     "attempts",  # attempts count up, one at a time, and a task with a result runs again only after a loss
     "sequence",  # a device's orders count up
-    "precedence",  # parents are reported before a task starts, or before it is submitted unless it is queued ahead
+    "precedence",  # parents are reported before a task starts, or before it is submitted unless it is queued ahead; instances keep their order
     "lost",  # nothing is given to a lost device or starts there
     "slots",  # a device runs no more than it has room for
     "report",  # every good end is reported once, with the attempt that finished
@@ -148,8 +149,19 @@ class _Reader(Reading):
                 continue
             job.tasks[target].parents.append(job.tasks[source])
             job.tasks[source].children.append(job.tasks[target])
+        if "after" in row:
+            self._follow(job, row["after"])
         self.jobs[job.name] = job
         self.settle(*job.tasks.values())
+
+    def _follow(self, job: Job, name: Name) -> None:
+        """Every task waits until the same task of the instance before is done."""
+        before = self.jobs.get(name) if isinstance(name, str | int) else None
+        if before is None:
+            self.say("job", f"job {job.name} comes after {name}, which has not arrived")
+            return
+        for task, former in zip(job.tasks.values(), before.tasks.values(), strict=False):
+            task.former, former.latter = former, task
 
     def _ended(self, row: Row) -> None:
         job = self.jobs.get(row["job"])
@@ -161,7 +173,8 @@ class _Reader(Reading):
         for rule, task, detail in ends.of_job(job, row["outcome"], self.is_all_or_nothing):
             self.say(rule, detail, task)
         job.outcome = row["outcome"]
-        self.settle(*job.tasks.values())
+        for task in job.tasks.values():
+            self.settle(task, *task.later)
 
     def _closed(self, row: Row) -> None:
         for rule, task, detail in ends.of_run(self.jobs.values(), row["ok"]):
@@ -226,6 +239,8 @@ class _Reader(Reading):
         lacking = task.lacking
         if lacking is not None:
             self.say("precedence", f"starts although {lacking.name} has not been reported", task, device)
+        if not task.has_turn:
+            self.say("precedence", "starts although an instance before has not done the same", task, device)
         if task.is_skipped or task.because is not None or task.job.outcome == "done":
             self.say("job", "starts although it is not to run any more", task, device)
         device.is_up = True if device.is_up is None else device.is_up
@@ -280,7 +295,7 @@ class _Reader(Reading):
         if task.is_skipped or task.because is not None or task.job.outcome:
             self.say("report", "reported, although it was skipped or dropped or its job is over", task)
         task.reported_at = self.time
-        self.settle(task, *task.children)
+        self.settle(task, *task.children, *task.later)
 
     def _dropped(self, row: Row) -> None:
         task = self.task(row)
@@ -295,7 +310,7 @@ class _Reader(Reading):
         if not self.is_all_or_nothing and task not in because.descendants():
             self.say("dropped", f"dropped, although it does not need {because.name}", task)
         task.because, because.has_taken = because, True
-        self.settle(task, because)
+        self.settle(task, because, *task.later)
 
     def _skipped(self, row: Row) -> None:
         task = self.task(row)

@@ -65,6 +65,9 @@ class Task:
     """Devices and classes where it may run; None: everywhere."""
     parents: list[Task] = field(default_factory=list)
     children: list[Task] = field(default_factory=list)
+    former: Task | None = None
+    """The same task of the instance before, which is done first."""
+    latter: Task | None = None
     order: Order | None = None
     reported_at: float | None = None
     done_at: float = 0.0
@@ -117,6 +120,24 @@ class Task:
         return self.parents[0] if is_orphan else None
 
     @property
+    def later(self) -> Iterator[Task]:
+        """The same task of all instances behind, whose turn may come with its end."""
+        task = self.latter
+        while task is not None:
+            yield task
+            task = task.latter
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether the instances before it are through with it."""
+        before = self.former
+        while before is not None and not before.is_reported:
+            if not (before.is_settled or before.job.outcome):
+                return False
+            before = before.former
+        return True
+
+    @property
     def ready_since(self) -> float:
         """When the last of its parents was reported, or had run again."""
         return max((max(parent.reported_at or 0.0, parent.done_at) for parent in self.parents), default=0.0)
@@ -159,6 +180,7 @@ def is_waiting_to_run(task: Task, place: int) -> bool:
         or task.has_taken
         or task.job.outcome
         or not task.has_all
+        or not task.has_turn
     ):
         return False
     order = task.order

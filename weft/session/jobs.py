@@ -12,11 +12,10 @@ from weft.io.problems import booking_document, booking_from_document
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job
 from weft.session.messages import Name
+from weft.session.wire import SETTINGS
 
 KEPT = 1000
 """So many ended jobs, at least, are still known by name; twice as many at most."""
-SETTINGS = ("name", "release", "deadline", "weight", "owner", "eligible")
-"""What a snapshot keeps of a job that was added, besides its graph."""
 
 
 @dataclass
@@ -77,9 +76,15 @@ class Jobs:
             del self.number[self.name.pop(number)]
         return forgotten
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything, as plain data; a graph that several jobs share stands there once."""
-        graphs: dict[int, TaskGraph] = {id(job.graph): job.graph for job in self.added.values()}
+    def snapshot(self, held: Mapping[int, Job]) -> dict[str, Any]:
+        """Everything, as plain data; a graph that several jobs share stands there once.
+
+        ``held``: added jobs that are needed still, also when they are over.
+        """
+        held = {number: job for number, job in held.items() if number not in self.added}
+        graphs: dict[int, TaskGraph] = {
+            id(job.graph): job.graph for job in (*self.added.values(), *held.values())
+        }
         place = {key: k for k, key in enumerate(graphs)}
         return {
             "jobs": [[name, number] for name, number in self.number.items()],
@@ -87,27 +92,33 @@ class Jobs:
             "ended": [[number, outcome] for number, outcome in self.outcome.items()],
             "graphs": [graph_document(graph) for graph in graphs.values()],
             "added": [[number, place[id(job.graph)], _settings(job)] for number, job in self.added.items()],
+            "held": [[number, place[id(job.graph)], _settings(job)] for number, job in held.items()],
             "failures": [[number, asdict(failures)] for number, failures in self.failures.items()],
         }
 
-    def restore(self, stored: Mapping[str, Any]) -> None:
-        """Go back to a snapshot; whatever does not fit raises a KeyError, TypeError or ValueError."""
+    def restore(self, stored: Mapping[str, Any]) -> dict[int, Job]:
+        """Go back to a snapshot; returns all added jobs that are needed still. Whatever does not fit raises a KeyError, TypeError or ValueError."""
         self.number = {name: int(number) for name, number in stored["jobs"]}
         self.name = {number: name for name, number in self.number.items()}
         self.open = {int(number): None for number in stored["open"]}
         self.outcome = {int(number): str(outcome) for number, outcome in stored["ended"]}
         graphs = [graph_from_document(document) for document in stored["graphs"]]
-        self.added = {int(number): _job(graphs[k], settings) for number, k, settings in stored["added"]}
+        self.added, held = (
+            {int(number): _job(graphs[k], settings) for number, k, settings in stored[name]}
+            for name in ("added", "held")
+        )
         self.failures = {int(number): Failures(**failures) for number, failures in stored["failures"]}
+        return self.added | held
 
 
 def _settings(job: Job) -> dict[str, Any]:
-    booking = {} if job.booking is None else {"booking": booking_document(job.booking)}
-    return {name: getattr(job, name) for name in SETTINGS} | booking
+    """What a snapshot keeps of a job that was added, besides its graph."""
+    booking = None if job.booking is None else booking_document(job.booking)
+    return {name: getattr(job, name) for name in ("name", "release", *SETTINGS)} | {"booking": booking}
 
 
 def _job(graph: TaskGraph, settings: Mapping[str, Any]) -> Job:
-    eligible, booking = settings["eligible"], settings.get("booking")
+    eligible, booking = settings["eligible"], settings["booking"]
     changed = {
         "eligible": None if eligible is None else tuple(eligible),
         "booking": None if booking is None else booking_from_document(booking),

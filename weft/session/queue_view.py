@@ -223,6 +223,9 @@ class QueueView:
 
     # -- decisions ---------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """The session asks for a start where a rule would wait for others in vain."""
+
     def decide(self) -> Started:
         """What the rule or the policy starts now."""
         if isinstance(self._chooser, Learned):
@@ -334,6 +337,11 @@ class QueueView:
             self._state = with_longer_queues(s)
 
     # -- snapshots ---------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> Mapping[int, Job]:
+        """None: all jobs are of the problem's one graph."""
+        return {}
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that changes, as plain data; ended jobs are left out."""

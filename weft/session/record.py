@@ -11,10 +11,11 @@ import numpy as np
 from weft.errors import InputError
 from weft.model import schedule as outcomes
 from weft.model.graph import ALWAYS, Bools
+from weft.model.job import SKIP
 from weft.model.problem import Job, Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.session.ledger import Run
-from weft.session.messages import DONE
+from weft.session.messages import DONE, EXPIRED
 
 
 class Execution(NamedTuple):
@@ -152,7 +153,10 @@ class _Told:
         taken = tuple(_taken(job, story) for job, story in zip(problem.jobs, self._stories, strict=True))
         runs = np.concatenate([_runs(job, edges) for job, edges in zip(problem.jobs, taken, strict=True)])
         lost = np.flatnonzero(runs & ~np.isin(np.arange(problem.num_tasks), self._task[is_done]))
-        due = np.array([job.release + (job.deadline or 0.0) for job in problem.jobs])[problem.job_of[lost]]
+        pairs = list(zip(problem.jobs, self._stories, strict=True))
+        is_skipped = np.array([job.overrun == SKIP and story.outcome == EXPIRED for job, story in pairs])
+        ends = [job.release + (job.deadline or 0.0) for job in problem.jobs]
+        due = np.where(is_skipped, [job.release for job in problem.jobs], ends)[problem.job_of[lost]]
         times = self._run_times(device, is_done)
         none = np.zeros(len(lost), np.int64)
         return Schedule(
@@ -163,7 +167,10 @@ class _Told:
             np.r_[self._finish, due],
             attempt=np.r_[np.array([row.attempt - 1 for row in self._rows], np.int64), none],
             batch=np.r_[self._batch, none - 1],
-            outcome=np.r_[outcome, none + outcomes.EXPIRED],
+            outcome=np.r_[
+                outcome,
+                np.where(is_skipped[problem.job_of[lost]], outcomes.SKIPPED, outcomes.EXPIRED),
+            ],
             realisation=Realisation(-1, times, taken, runs),
         )
 

@@ -15,7 +15,8 @@ from weft import catalog
 from weft.errors import InputError
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
-from weft.model.problem import Problem
+from weft.model.noise import LOGNORMAL
+from weft.model.problem import QUEUE, Problem
 from weft.model.schedule import ABORTED, Schedule
 from weft.model.schedule import DONE as HAS_RUN
 from weft.model.stream import StreamProblem
@@ -32,7 +33,16 @@ from weft.sim.queues.layout import Rules
 
 SCHEMA = "weft/session/3"
 MAX_ATTEMPTS, MAX_LOSSES = 3, 5
-_SETTINGS = ("seed", "max_attempts", "max_losses", "on_failure", "keeps_record", "time_unit", "noise")
+_SETTINGS = (
+    "seed",
+    "max_attempts",
+    "max_losses",
+    "on_failure",
+    "keeps_record",
+    "time_unit",
+    "noise",
+    "noise_law",
+)
 
 
 class Session:
@@ -58,8 +68,8 @@ class Session:
         What fails with such a task: its ``"job"``, or its ``"descendants"`` while the rest of the job goes on.
     keeps_record
         Keep what has run where and when, for ``record()``.
-    time_unit, noise
-        Of all times, and of run times (as ``Problem.noise``), where a cluster is given; a problem brings its own.
+    time_unit, noise, noise_law
+        Of all times, and of run times (as of a ``Problem``), where a cluster is given; a problem brings its own.
     """
 
     def __init__(
@@ -75,6 +85,7 @@ class Session:
         keeps_record: bool = False,
         time_unit: str = "s",
         noise: float = 0.0,
+        noise_law: str = LOGNORMAL,
     ) -> None:
         refuse_arguments(problem, scheduler, seed)
         refuse_limits(max_attempts=max_attempts, max_losses=max_losses)
@@ -82,7 +93,7 @@ class Session:
             raise InputError(
                 f"expected {JOB!r} or {DESCENDANTS!r}, got {on_failure!r:.60}", field="on_failure"
             )
-        self.problem, case = parts_of(problem, time_unit, noise)
+        self.problem, case = parts_of(problem, time_unit, noise, noise_law)
         has_jobs = not isinstance(problem, Cluster)
         chooser: Scheduler = (
             catalog.scheduler_for(scheduler, self.problem) if has_jobs else catalog.task_dispatcher(scheduler)
@@ -91,7 +102,7 @@ class Session:
             rules = rules or rules_of(case, chooser.sight if isinstance(chooser, Learned) else None)
         self.scheduler = scheduler if isinstance(scheduler, str) else chooser.name
         self.seed, self.max_attempts, self.max_losses = seed, max_attempts, max_losses
-        self.noise = self.problem.noise
+        self.noise, self.noise_law = self.problem.noise, self.problem.noise_law
         self.on_failure, self.keeps_record, self.time_unit = on_failure, keeps_record, self.problem.time_unit
         self._view = view_of(self.problem, rules or Rules(), chooser, seed, has_jobs=has_jobs)
         self._look = Lookup(self.problem, self._view)
@@ -137,6 +148,10 @@ class Session:
         owner: str = "",
         eligible: Sequence[str] | None = None,
         booking: Booked = None,
+        series: str = "",
+        interval: float | None = None,
+        overrun: str = QUEUE,
+        in_order: bool = False,
     ) -> None:
         """A job enters under a name of its own.
 
@@ -144,29 +159,46 @@ class Session:
         ----------
         graph
             What it is, unless the problem has it.
-        deadline, weight, owner, eligible, booking
+        deadline, weight, owner, eligible, booking, series, interval, overrun, in_order
             As of a ``Job``; only with a graph.
         """
         self._look.check_time("arrived", time)
         self._look.check_new(job)
         if self._is_closed:
             raise InputError("no job was to come after closed", field="arrived.job")
-        settings = {"deadline": deadline, "weight": weight, "owner": owner, "eligible": eligible}
-        given = job_of(job, time, graph, settings | {"booking": booking})
+        given = job_of(
+            job,
+            time,
+            graph,
+            {
+                "deadline": deadline,
+                "weight": weight,
+                "owner": owner,
+                "eligible": eligible,
+                "booking": booking,
+                "series": series,
+                "interval": interval,
+                "overrun": overrun,
+                "in_order": in_order,
+            },
+        )
         coming = self._view.expect(job, given)
         self._pass_time(time)
         self._jobs.enter(job, coming.number, given if coming.problem is not None else None)
         if self._record is not None and self._look.job(coming.number).graph.num_tasks:
             self._record.arrive(coming.number, self.now)
+        num_expired = self._view.num_expired
         self._view.arrive(coming, self.now)
-        if self._view.is_over(coming.number):  # a job without tasks
-            self._ends.end_job(coming.number, DONE)
+        if self._view.is_over(coming.number):  # a job without tasks, or one that is skipped
+            is_skipped = self._view.num_expired > num_expired
+            self._ends.end_job(coming.number, EXPIRED if is_skipped else DONE)
 
     def closed(self, time: float) -> None:
         """No more jobs will arrive: a rule that waits for company may now start without."""
         self._look.check_time("closed", time)
         self._pass_time(time)
         self._is_closed = True
+        self._view.close()
 
     def started(
         self,
@@ -365,7 +397,7 @@ class Session:
             "fingerprint": self._view.fingerprint,
             "now": self.now if math.isfinite(self.now) else None,
             "is_closed": self._is_closed,
-            **self._jobs.snapshot(),
+            **self._jobs.snapshot(self._view.held),
             "ledger": self._ledger.snapshot(),
             "news": self._ends.snapshot(),
             "record": self._record.snapshot() if self._record is not None else None,
@@ -408,10 +440,12 @@ class Session:
     def _resume(self, stored: Mapping[str, Any]) -> None:
         self._look.now = -math.inf if stored["now"] is None else float(stored["now"])
         self._is_closed = bool(stored["is_closed"])
-        self._jobs.restore(stored)
+        added = self._jobs.restore(stored)
         self._ends.restore(stored["news"])
         self._ledger.restore(stored["ledger"])
-        self._view.restore(stored["view"], self._jobs.added)
+        self._view.restore(stored["view"], added)
+        if self._is_closed:
+            self._view.close()
         if self._record is not None:
             self._record.restore(stored["record"])
 

@@ -14,6 +14,7 @@ import numpy as np
 from weft.errors import InfeasibleError, InputError, UnsupportedError
 from weft.model.graph import Bools
 from weft.model.problem import Job, Problem
+from weft.policies.candidates.pipeline_decider import PipelineDecider
 from weft.schedulers.dispatchers.deciding import DecidingDispatcher, GrowingDecider
 from weft.schedulers.dispatchers.replanning import PlanDispatcher, Plans
 from weft.schedulers.dispatchers.tasks import Place, RuleDispatcher
@@ -30,7 +31,7 @@ from weft.sim.tasks.clock import admit
 from weft.sim.tasks.growing import LiveTasks
 from weft.sim.tasks.moves import expire, finish, join, lose, release
 from weft.sim.tasks.rules import VIRTUAL, keyed_rule
-from weft.sim.tasks.state import NUM_STARTED, READY, RUNNING, Tasks, TaskState
+from weft.sim.tasks.state import NUM_EXPIRED, NUM_STARTED, READY, RUNNING, Tasks, TaskState
 from weft.sim.tasks.step_by_step import abort, adopt, decide_live, give_up
 
 Dispatches = RuleDispatcher | PlanDispatcher | OwnDispatcher
@@ -68,7 +69,8 @@ class TaskView:
     def _lay_out(self, *, has_jobs: bool) -> None:
         """The kernel's columns and whoever decides on them: of the problem's jobs, or of none."""
         problem, dispatcher = self.problem, self._dispatcher
-        self._live = LiveTasks(problem, has_jobs=has_jobs)
+        looks_back = isinstance(dispatcher, DecidingDispatcher) and dispatcher.looks_back
+        self._live = LiveTasks(problem, has_jobs=has_jobs, keeps_ends=looks_back)
         self._places = Places()
         if has_jobs:
             self._places.add(problem.jobs, range(len(problem.jobs)), problem.offsets[:-1].tolist())
@@ -136,9 +138,17 @@ class TaskView:
         except (InputError, InfeasibleError) as error:
             raise InputError(str(error), field="arrived.graph") from None
         reason = self._dispatcher.supports(problem)
+        if reason is None and isinstance(self._dispatcher, DecidingDispatcher):
+            reason = self._dispatcher.refuse_beside(problem, self._places.jobs)
         if reason is not None:
             raise UnsupportedError(f"{self._dispatcher.name}: {reason}", field="arrived.graph")
         return problem
+
+    @property
+    def held(self) -> dict[int, Job]:
+        """Jobs that the problem does not have and that are there still, by number, some of them over."""
+        pairs = zip(self._places.numbers, self._places.jobs, strict=True)
+        return {number: job for number, job in pairs if number >= len(self._known)}
 
     def template(self, number: int) -> int:
         """Every job of the problem is its own."""
@@ -302,6 +312,11 @@ class TaskView:
 
     # -- decisions ---------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """A policy of pipelines expects no further release."""
+        if isinstance(self._growing, PipelineDecider):
+            self._growing.close()
+
     def decide(self) -> Started:
         """What the rule starts now, every task on its own."""
         if self._plans is not None:
@@ -359,12 +374,15 @@ class TaskView:
 
     @property
     def num_expired(self) -> int:
-        """None: jobs of this view do not expire."""
-        return 0
+        """Jobs that were skipped or given up so far."""
+        return int(self._s.count[0, NUM_EXPIRED])
 
     def is_over(self, number: int) -> bool:
-        """Whether a job is done."""
-        return number not in self._places.at or not np.isnan(self._s.job_finish[self._places.at[number]])
+        """Whether a job is done, was skipped or is given up."""
+        if number not in self._places.at:
+            return True
+        j = self._places.at[number]
+        return bool(self._s.is_expired[j] or not np.isnan(self._s.job_finish[j]))
 
     def expected_times(self, item: int, lane: int) -> tuple[float, float]:
         """When the data of a task should be there, and when it should end."""

@@ -101,6 +101,9 @@ class View(Protocol):
     def join(self, lanes: Sequence[int], time: float) -> None:
         """Lanes are back, and free."""
 
+    def close(self) -> None:
+        """No more jobs will arrive."""
+
     def decide(self) -> Started:
         """What the scheduler starts now."""
 
@@ -134,6 +137,10 @@ class View(Protocol):
 
     def wake_at(self) -> float | None:
         """When to ask again if nothing happens before."""
+
+    @property
+    def held(self) -> Mapping[int, Job]:
+        """Added jobs that it still needs, by number, though they may be over."""
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that changes, as plain data."""

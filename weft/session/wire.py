@@ -19,8 +19,10 @@ from weft.model.stream import StreamProblem
 MOST_SEED = 2**63 - 1
 
 TASK = ("job", "task", "device", "time")
+SETTINGS = ("deadline", "weight", "owner", "eligible", "booking", "series", "interval", "overrun", "in_order")
+"""What may be said of a job that comes with its graph, as fields of a ``Job``."""
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "arrived": (("job", "time"), ("graph", "deadline", "weight", "owner", "eligible", "booking")),
+    "arrived": (("job", "time"), ("graph", *SETTINGS)),
     "closed": (("time",), ()),
     "started": (TASK, ("attempt", "branch")),
     "adopted": (TASK, ()),
@@ -72,18 +74,23 @@ def job_of(name: object, time: float, graph: TaskGraph | None, settings: Mapping
     """What arrives, if a graph is given; refused where its settings are no job's."""
     if graph is None:
         for key, value in settings.items():
-            if value != (1.0 if key == "weight" else "" if key == "owner" else None):
+            if value != getattr(Job, key):
                 raise InputError(
                     "expected a graph with it: the problem says it of its jobs", field=f"arrived.{key}"
                 )
         return None
     if not isinstance(graph, TaskGraph):
         raise InputError(f"expected a task graph, got {_shown(graph)}", field="arrived.graph")
-    for key in ("deadline", "weight"):
+    for key in ("deadline", "weight", "interval"):
         if settings[key] is not None:
             check_finite(settings[key], f"arrived.{key}")
-    if not isinstance(settings["owner"], str):
-        raise InputError(f"expected a text, got {_shown(settings['owner'])}", field="arrived.owner")
+    for key in ("owner", "series", "overrun"):
+        if not isinstance(settings[key], str):
+            raise InputError(f"expected a text, got {_shown(settings[key])}", field=f"arrived.{key}")
+    if type(settings["in_order"]) is not bool:
+        raise InputError(
+            f"expected true or false, got {_shown(settings['in_order'])}", field="arrived.in_order"
+        )
     eligible = settings["eligible"]
     if eligible is not None:
         is_list = isinstance(eligible, Sequence) and not isinstance(eligible, str)
@@ -143,11 +150,12 @@ def _shown(value: object) -> str:
 
 
 def parts_of(
-    given: Problem | StreamProblem | Cluster, time_unit: str, noise: float
+    given: Problem | StreamProblem | Cluster, time_unit: str, noise: float, noise_law: str
 ) -> tuple[Problem, StreamProblem | None]:
     """The problem, and the stream it comes from; a cluster alone gets one without tasks."""
     if isinstance(given, StreamProblem):
         return given.problem, given
     if isinstance(given, Cluster):
-        return Problem(Job(TaskGraph([], time_unit=time_unit), "none"), given, noise=noise), None
+        empty = Job(TaskGraph([], time_unit=time_unit), "none")
+        return Problem(empty, given, noise=noise, noise_law=noise_law), None
     return given, None

@@ -119,7 +119,7 @@ def check_tasks(scheduler: Any, world: World, seed: int) -> None:
     inside = run_one(catalog.task_dispatcher(scheduler), problem, world.happens, seed)
     for given, tells in ((problem, False), (problem.cluster, True)):
         settings = {"seed": seed, "keeps_record": True, "time_unit": problem.time_unit}
-        session = checked(given, scheduler, **settings, noise=problem.noise)
+        session = checked(given, scheduler, **settings, noise=problem.noise, noise_law=problem.noise_law)
         outside = drive_tasks(session, problem, world.happens, tells_graphs=tells)
         how = "that is told its graphs" if tells else "that knows its jobs"
         ensure(

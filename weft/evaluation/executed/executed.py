@@ -137,6 +137,16 @@ class Executed:
         return float(np.percentile(self.job_times, 99)) if self.job_times else None
 
     @property
+    def deadlines(self) -> int:
+        """Jobs that were due at some time."""
+        return sum(job.deadline is not None for job in self.jobs)
+
+    @property
+    def missed(self) -> int:
+        """Those of them that were not done by then."""
+        return sum(job.has_missed for job in self.jobs)
+
+    @property
     def chain_waits(self) -> dict[str, float]:
         """Time along the chain in which nothing of it ran, by cause."""
         return totals(link.waits for link in self.chain)
@@ -167,7 +177,7 @@ class Executed:
         names = (
             *("on", "scheduler", "policy", "time_unit", "is_ok", "reason", "faults", "drivers"),
             *("planned_makespan", "makespan", "error_percent", "why", "idle", "inversions", "throughput"),
-            *("plans", "factors", "mean_job_time", "p99_job_time"),
+            *("plans", "factors", "mean_job_time", "p99_job_time", "deadlines", "missed"),
         )
         workers = [asdict(worker) for worker in self.workers]
         return {name: getattr(self, name) for name in names} | {
@@ -186,7 +196,7 @@ class Executed:
         """Everything as plain data."""
         whole = asdict(self)
         own = ("error_percent", "throughput", "inversions", "idle", "mean_job_time", "p99_job_time", "why")
-        return whole | {name: getattr(self, name) for name in own}
+        return whole | {name: getattr(self, name) for name in (*own, "deadlines", "missed")}
 
 
 def read_executed(folder: str | Path) -> Executed:

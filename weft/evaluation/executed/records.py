@@ -143,6 +143,15 @@ class JobRun:
     reason: str
     scheduler: str
     """To whom it was given, where jobs were divided between schedulers; else empty."""
+    deadline: float | None = None
+    """Due this long after its arrival; None: never."""
+
+    @property
+    def has_missed(self) -> bool:
+        """Whether it was due and was not done by then."""
+        if self.deadline is None:
+            return False
+        return self.outcome != "done" or self.time is None or self.time > self.deadline
 
     @property
     def time(self) -> float | None:

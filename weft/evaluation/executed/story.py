@@ -105,7 +105,9 @@ class Story:
         kinds = row.get("kinds") or []
         kinds = kinds if len(kinds) == len(names) else [""] * len(names)
         scheduler = str(row.get("scheduler") or "")
-        self.jobs[job] = JobRun(job, len(names), float(row["time"]), None, OPEN, "", scheduler)
+        self.jobs[job] = JobRun(
+            job, len(names), float(row["time"]), None, OPEN, "", scheduler, row.get("deadline")
+        )
         parents: dict[str, list[str]] = {name: [] for name in names}
         for source, target in row["edges"]:
             parents[target].append(source)

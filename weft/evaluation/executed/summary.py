@@ -59,6 +59,8 @@ def _done(run: Executed) -> str:
     if len(run.jobs) > 1 and run.mean_job_time is not None:
         mean, p99 = (f"{number(time, 4)} {run.time_unit}" for time in (run.mean_job_time, run.p99_job_time))
         jobs = f"; {count(len(run.jobs), 'job')}, mean {mean}, p99 {p99}"
+    if run.deadlines:
+        jobs += f"; {run.missed} of {count(run.deadlines, 'deadline')} missed"
     rest = f", {', '.join(left)}" if left else ""
     rate = f"{number(run.throughput, 3)} per second"
     return f"{run.num_done} of {count(len(run.tasks), 'task')} done{rest}, {rate}{jobs}."

@@ -251,6 +251,8 @@ def jobs(run: Executed) -> Section | None:
         f"Mean job time {mean}, 99th percentile {p99}, over {count(len(run.job_times), 'job')} that are done."
     )
     lead = lead if run.job_times else "No job is done."
+    if run.deadlines:
+        lead += f" {run.missed} of {count(run.deadlines, 'deadline')} were missed."
     names = [str(job.job) for job in run.jobs]
     times = np.array([np.nan if job.time is None else job.time for job in run.jobs])
     arrived = np.array([job.arrived for job in run.jobs])
@@ -262,6 +264,10 @@ def jobs(run: Executed) -> Section | None:
     columns.append(("tasks", np.array([float(job.tasks) for job in run.jobs])))
     if any(job.scheduler for job in run.jobs):
         columns.append(("scheduler", [job.scheduler or "-" for job in run.jobs]))
+    if run.deadlines:
+        due = [np.nan if job.deadline is None else job.deadline for job in run.jobs]
+        columns.append((f"due after [{unit}]", np.array(due)))
+        columns.append(("missed", ["yes" if job.has_missed else "-" for job in run.jobs]))
     columns += [
         ("outcome", [job.outcome for job in run.jobs]),
         ("reason", [job.reason or "-" for job in run.jobs]),

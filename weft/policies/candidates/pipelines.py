@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
 
 from weft.errors import InputError, UnsupportedError
 from weft.model.graph import Floats
-from weft.model.problem import Problem, Realisation
+from weft.model.problem import Job, Problem, Realisation
 from weft.model.schedule import Schedule
 from weft.model.series import series_of
 from weft.policies.candidates.architecture import CandidateArchitecture
 from weft.policies.candidates.forward import CandidatePolicy
+from weft.policies.candidates.pipeline_decider import PipelineDecider
 from weft.policies.checkpoint import Card, load_policy
-from weft.schedulers.dispatchers.deciding import DecidingDispatcher, GrowingDecider
-from weft.schedulers.dispatchers.outages import Outage
+from weft.schedulers.dispatchers.deciding import DecidingDispatcher
+from weft.schedulers.dispatchers.outages import Outage, extra_rows, moves_of
+from weft.schedulers.own import Run
 from weft.sim.tasks.layout import num_pools, refuse_tasks, schedule_of
 from weft.sim.tasks.pipeline_environment import (
     Payment,
@@ -39,13 +41,17 @@ def refuse_unseen(problem: Problem, sight: PipelineSight) -> str | None:
     """The reason why a policy cannot tell the pipelines or the devices of this problem apart, or None."""
     count = len(series_of(problem))
     if count > sight.series:
-        return f"it was made for at most {sight.series} pipelines (candidates.series), and here are {count}"
+        return _too_many(count, sight)
     count = num_pools(problem)
     if count > sight.pools:
         return (
             f"it was made for at most {sight.pools} kinds of devices (candidates.pools), and here are {count}"
         )
     return None
+
+
+def _too_many(count: int, sight: PipelineSight) -> str:
+    return f"it was made for at most {sight.series} pipelines (candidates.series), and here are {count}"
 
 
 def played(
@@ -84,10 +90,16 @@ class PipelineDispatcher(DecidingDispatcher):
 
     policy: CandidatePolicy = field(kw_only=True)
     sight: PipelineSight = field(kw_only=True)
+    names: tuple[str, ...] = field(default=(), kw_only=True)
+    """Pipelines in the order by which they are told apart, where jobs are told of one by one."""
+
+    def made_for(self, problem: Problem) -> PipelineDispatcher:
+        """The same for a session that will be told of the jobs of this problem."""
+        return replace(self, names=tuple(series_of(problem)))
 
     def supports(self, problem: Problem) -> str | None:
-        reason = refuse_tasks(problem)
-        if reason is None and any(not job.series or job.deadline is None for job in problem.jobs):
+        reason, jobs = refuse_tasks(problem), [job for job in problem.jobs if job.graph.num_tasks]
+        if reason is None and any(not job.series or job.deadline is None for job in jobs):
             reason = (
                 "it acts on periodic pipelines with deadlines, such as those of adas-tx2; "
                 "weft train workflows-dqn or tasks-quick makes a policy for other streams"
@@ -101,10 +113,13 @@ class PipelineDispatcher(DecidingDispatcher):
         seeds: Sequence[int],
         outages: Sequence[Outage] = (),
     ) -> list[Schedule]:
-        """Many problems side by side."""
-        if outages:
-            raise UnsupportedError(f"{self.name}: devices that go away are unknown to it", field="outages")
+        """Many problems side by side; with outages one after the other."""
         found: list[Schedule] = []
+        if outages:
+            for problem, world in zip(problems, realisations, strict=True):
+                more = extra_rows(moves_of(outages, problem), problem)
+                found.append(Run(problem, world, outages, more).play(self._decider(problem)))
+            return found
         for first in range(0, len(problems), AT_ONCE):
             some, worlds = problems[first : first + AT_ONCE], realisations[first : first + AT_ONCE]
             batch = played(self.policy, self.sight, some, worlds, stops=False)
@@ -112,9 +127,28 @@ class PipelineDispatcher(DecidingDispatcher):
             found += [schedule_of(one, world, batch.world.w, batch.world.s, b) for b, (one, world) in pairs]
         return found
 
-    def decider(self, problem: Problem, rule: TaskRule) -> GrowingDecider:
-        """Sessions tell of jobs one by one, and pipelines are known as a whole."""
-        raise UnsupportedError(f"{self.name}: it acts on problems known as a whole", field="scheduler")
+    @property
+    def looks_back(self) -> bool:
+        """The first instances tell pipelines apart, the last ones when the next will come."""
+        return True
+
+    def refuse_beside(self, problem: Problem, jobs: Sequence[Job]) -> str | None:
+        """It knows a fixed number of pipelines."""
+        count = len({*self.names, *(job.series for job in (*jobs, *problem.jobs) if job.series)})
+        return None if count <= self.sight.series else _too_many(count, self.sight)
+
+    def decider(self, problem: Problem, rule: TaskRule) -> PipelineDecider:
+        """Who decides in a session."""
+        if self.sight.is_faithful or self.sight.has_launches:
+            what = "launches of several stages" if self.sight.has_launches else "queues of its own"
+            raise UnsupportedError(
+                f"{self.name}: sessions start tasks one by one, and it was trained with {what}",
+                field="scheduler",
+            )
+        return self._decider(problem)
+
+    def _decider(self, problem: Problem) -> PipelineDecider:
+        return PipelineDecider(self.name, self.policy, self.sight, problem, self.names)
 
 
 @cache

@@ -5,12 +5,13 @@ What they are made with for one problem is a decider. A session tells it of furt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from weft.errors import UnsupportedError
 from weft.model.graph import Ints
-from weft.model.problem import Problem
+from weft.model.problem import Job, Problem
 from weft.schedulers.dispatchers.tasks import RuleDispatcher
 from weft.schedulers.own import StateDecider
 from weft.sim.tasks.layout import refuse_bookings, refuse_tasks
@@ -54,6 +55,19 @@ class DecidingDispatcher(RuleDispatcher):
         if not self.binds_ahead:
             return refuse_tasks(problem)
         return refuse_tasks(problem) or refuse_bookings(problem, has_copies=self.copies)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it looks at the first and last instance of every pipeline when they are over, too."""
+        return False
+
+    def made_for(self, problem: Problem) -> DecidingDispatcher:
+        """The same for a session that will be told of the jobs of this problem."""
+        return self
+
+    def refuse_beside(self, problem: Problem, jobs: Sequence[Job]) -> str | None:
+        """The reason why the jobs of a further problem cannot come to those that are there, or None."""
+        return None
 
     def decider(self, problem: Problem, rule: TaskRule) -> GrowingDecider:
         """Who decides for one problem; tasks are copied only where its objective allows it."""

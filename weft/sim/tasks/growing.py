@@ -14,17 +14,20 @@ import numpy as np
 
 from weft.model.graph import ALWAYS, Bools, Ints
 from weft.model.problem import Problem
+from weft.sim.tasks.instances import first_of_series, join_series, last_of_series, without
 from weft.sim.tasks.layout import compile_tasks, new_task_state
 from weft.sim.tasks.state import PLANNED, RUNNING, Facts, Tasks, TaskState
 
 ENV = 0
 
 # columns of Tasks and TaskState by what they have an entry for; all others never grow
-TASK_COLUMNS = ("run", "job", "kind", "demand", "num_in")
+TASK_COLUMNS = ("run", "job", "kind", "demand", "num_in", "waits_for", "lets_in")
 EDGE_COLUMNS = ("succ", "succ_data", "pred", "pred_data", "pred_edge")
-JOB_COLUMNS = ("job_release", "job_due", "job_order", "allowed", "book_count", "book_need", "may_book")
+JOB_COLUMNS = (
+    "job_release", "job_due", "job_order", "allowed", "book_count", "book_need", "may_book", "overrun", "former",
+)  # fmt: skip
 TASK_POINTERS, JOB_POINTERS = ("succ_ptr", "pred_ptr"), ("job_task_ptr",)
-TASK_STATE = ("status", "open_edges", "key", "work", "ready", "place", "stack", "first_row")
+TASK_STATE = ("status", "open_edges", "key", "work", "ready", "place", "stack", "first_row", "is_its_turn")
 JOB_STATE = ("job_open", "job_left", "job_finish", "is_expired", "is_waiting", "granted")
 ROW_STATE = (
     "row_task", "row_device", "row_start", "row_finish", "row_expected", "row_status", "next_row", "before",
@@ -43,12 +46,16 @@ class Kept(NamedTuple):
 class LiveTasks:
     """What is known, what has happened and all that changes, for one cluster."""
 
-    def __init__(self, problem: Problem, *, has_jobs: bool) -> None:
+    def __init__(self, problem: Problem, *, has_jobs: bool, keeps_ends: bool = False) -> None:
+        """``keeps_ends``: of every pipeline the first instance and the last that is over are kept."""
         self.w: Tasks = compile_tasks([problem], is_open=True)
         taken = np.concatenate([job.graph.branch == ALWAYS for job in problem.jobs])
         self.f = Facts(run=self.w.run, taken=taken, is_live=True)
         self.s: TaskState = new_task_state(self.w)
         self.kinds = list(problem.kinds)
+        self.series = [job.series for job in problem.jobs] if has_jobs else []
+        """The pipeline of every job that is there; empty: none."""
+        self._keeps_ends = keeps_ends
         if not has_jobs:  # the problem stands for its cluster alone
             self.w.job_ptr[1] = self.w.task_ptr[1] = 0
 
@@ -83,9 +90,12 @@ class LiveTasks:
         n, e, j = self.num_tasks, self.num_edges, self.num_jobs
         self._make_room(n + problem.num_tasks, e + len(part.succ), j + len(problem.jobs))
         shift = {"job": j, "succ": n, "pred": n, "pred_edge": e, "job_order": j}
+        shift |= {"waits_for": n, "lets_in": n, "former": j}
         for names, at in ((TASK_COLUMNS, n), (EDGE_COLUMNS, e), (JOB_COLUMNS, j)):
             for name in names:
-                added = getattr(part, name) + shift[name] if name in shift else getattr(part, name)
+                added = getattr(part, name)
+                if name in shift:
+                    added = np.where(added < 0, added, added + shift[name])
                 getattr(self.w, name)[at : at + len(added)] = added
         for name, at, first in (("succ_ptr", n, e), ("pred_ptr", n, e), ("job_task_ptr", j, n)):
             pointer = getattr(part, name)
@@ -94,8 +104,17 @@ class LiveTasks:
             [job.graph.branch == ALWAYS for job in problem.jobs]
         )
         self.w.task_ptr[1], self.w.job_ptr[1] = n + problem.num_tasks, j + len(problem.jobs)
+        self._join_series(problem)
         self._begin(slice(n, self.num_tasks), slice(j, self.num_jobs))
         self._split_pools(part.allowed)
+
+    def _join_series(self, problem: Problem) -> None:
+        """First instances of new jobs follow the last of their series that are there."""
+        last, first = last_of_series(self.series), len(self.series)
+        for k, job in enumerate(problem.jobs, first):
+            if job.series in last and self.w.former[k] < 0:
+                join_series(self.w, self.s, k, last[job.series], in_order=job.in_order)
+        self.series += [job.series for job in problem.jobs]
 
     def know_kinds(self, names: Sequence[str]) -> None:
         """Rows for the run times of these kinds of tasks, behind those that are there."""
@@ -115,7 +134,8 @@ class LiveTasks:
         w, s = self.w, self.s
         for name in ("status", "key", "work"):
             getattr(s, name)[tasks] = 0
-        s.open_edges[tasks] = w.num_in[tasks]
+        s.is_its_turn[tasks] = w.waits_for[tasks] < 0
+        s.open_edges[tasks] = w.num_in[tasks] + (w.waits_for[tasks] >= 0)
         s.place[tasks] = s.first_row[tasks] = -1
         s.job_open[jobs] = np.diff(w.job_task_ptr[jobs.start : jobs.stop + 1])
         s.job_left[jobs], s.job_finish[jobs], s.is_expired[jobs] = 0.0, np.nan, False
@@ -181,6 +201,10 @@ class LiveTasks:
         """(num_jobs,) whether nothing of a job will be looked at again."""
         w, s, jobs = self.w, self.s, slice(0, self.num_jobs)
         is_over = ~np.isnan(s.job_finish[jobs]) | s.is_expired[jobs]
+        is_over[w.job[: self.num_tasks][~s.is_its_turn[: self.num_tasks]]] = False  # it passes a turn on
+        if self._keeps_ends:
+            ended = [name if over else "" for name, over in zip(self.series, is_over.tolist(), strict=True)]
+            is_over[[*last_of_series(ended).values(), *first_of_series(self.series).values()]] = False
         rows = np.flatnonzero(np.isin(s.row_status[: s.num_rows[ENV]], (PLANNED, RUNNING)))
         is_over[w.job[s.row_task[rows]]] = False
         return np.asarray(is_over, dtype=np.bool_)
@@ -197,11 +221,17 @@ class LiveTasks:
         self._close_up_edges(keeps_task, task_at)
         for name in TASK_COLUMNS:
             _keep(getattr(w, name), tasks)
+        for column in (w.waits_for, w.lets_in):
+            column[: len(tasks)] = task_at[column[: len(tasks)]]
         w.job[: len(tasks)] = _places(jobs, j)[w.job[: len(tasks)]]
         sizes = np.diff(w.job_task_ptr[: j + 1])[jobs]
         w.job_task_ptr[: len(jobs) + 1] = np.concatenate([[0], np.cumsum(sizes)])
-        for name in ("job_release", "job_due", "allowed", "book_count", "book_need", "may_book"):
-            _keep(getattr(w, name), jobs)
+        former = without(w.former[:j], is_over, s.is_expired[:j])
+        w.former[:j] = _places(jobs, j)[former]
+        for name in JOB_COLUMNS:
+            if name != "job_order":  # jobs come one by one, in any order
+                _keep(getattr(w, name), jobs)
+        self.series = [self.series[k] for k in jobs.tolist()]
         w.task_ptr[1], w.job_ptr[1] = len(tasks), len(jobs)
         self._close_up_state(Kept(jobs, tasks, rows), task_at, row_at)
         s.next_job[ENV] -= j - len(jobs)
@@ -239,7 +269,7 @@ class LiveTasks:
     def _close_up_state(self, kept: Kept, task_at: Ints, row_at: Ints) -> None:
         s, num_ready, num_rows = self.s, int(self.s.num_ready[ENV]), len(kept.rows)
         s.ready[:num_ready] = task_at[s.ready[:num_ready]]
-        for name in ("status", "open_edges", "key", "work", "place", "first_row"):
+        for name in ("status", "open_edges", "key", "work", "place", "first_row", "is_its_turn"):
             _keep(getattr(s, name), kept.tasks)
         for name in JOB_STATE:
             _keep(getattr(s, name), kept.jobs)

@@ -96,7 +96,7 @@ def compile_tasks(problems: Sequence[Problem], *, drops_late: bool = False, is_o
         latency=np.concatenate([a.latency.ravel() for a in parts]),
         inverse=np.concatenate([a.inverse.ravel() for a in parts]),
         drops_late=bool(drops_late),
-        **turn_columns(problems, job_ptr, task_ptr),
+        **turn_columns(problems, job_ptr, task_ptr, is_open=is_open),
         saved=_saved(problems, width, is_open=is_open),
     )
 

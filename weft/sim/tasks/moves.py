@@ -160,7 +160,7 @@ def free_again(w: Tasks, s: TaskState, b: int, i: int) -> None:
             s.status[i] = READY
             s.job_left[w.job[i]] += s.work[i]
         if s.is_expired[w.job[i]]:
-            s.status[i] = EXPIRED
+            drop_task(w, s, b, i)
         else:
             offer(w, s, b, i)
 

@@ -329,7 +329,7 @@ def _write_world(
         at = line - lines.line_ptr[b]
         comes = next_release(lines, w, v, line)
         soonest = min(soonest, comes)
-        if at >= sight.series:
+        if at >= sight.series or comes == np.inf:
             continue
         last = lines.jobs[lines.job_ptr[line] + max(v.upto[line] - 1, 0)]
         interval, least, count, late = lines.interval[last], 1e9, 0, 0
@@ -361,6 +361,23 @@ def _expected_event(w: Tasks, s: TaskState, b: int, comes: float) -> float:
         if s.running[p] >= 0:
             event = min(event, max(s.row_expected[s.running[p]], s.now[b]))
     return event
+
+
+@lean_inlined
+def _may_wait(
+    lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int, comes: float, found: PipelineListed
+) -> bool:
+    """Whether something is still to happen where nothing is simulated: an end, or a release that is known or expected."""
+    for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
+        if s.running[p] >= 0:
+            return True
+    for line in range(lines.line_ptr[b], lines.line_ptr[b + 1]):
+        if lines.job_ptr[line] + v.upto[line] < lines.job_ptr[line + 1]:
+            return True
+    if not lines.is_open[b] or comes <= s.now[b] or comes == np.inf:
+        return False
+    found.later[0] = min(found.later[0], comes)  # it may not come
+    return True
 
 
 @lean_kernel
@@ -404,9 +421,9 @@ def list_stages(
                 found.task[n], found.device[n], found.depth[n] = i, p, depth
                 found.count[0] += 1
     last = out[base + sight.choices * width :]
-    can_wait = next_time(w, s, b) < np.inf
+    event = _expected_event(w, s, b, comes)
+    can_wait = _may_wait(lines, w, s, v, b, comes, found) if f.is_live else next_time(w, s, b) < np.inf
     if can_wait:
-        event = _expected_event(w, s, b, comes)
         unit, own = lines.unit[b], 2 + 2 * sight.pools + sight.series
         last[1] = 1.0
         last[own + TO_EVENT] = np.tanh((event - s.now[b]) / unit)

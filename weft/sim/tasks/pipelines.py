@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.errors import InputError
-from weft.model.graph import Floats, Ints, TaskGraph
+from weft.model.graph import Bools, Floats, Ints, TaskGraph
 from weft.model.problem import Problem
 from weft.model.series import series_of
 from weft.sim.jit import lean_inlined, lean_kernel
@@ -45,6 +45,7 @@ class Lines(NamedTuple):
     local: Floats  # (num_tasks,) local deadline, divided along the chain
     unit: Floats  # (num_envs,) mean of the shortest run times
     horizon: Floats  # (num_envs,) deadlines beyond do not count
+    is_open: Bools  # (num_envs,) whether instances may come that nobody has told of
 
 
 class LineState(NamedTuple):
@@ -83,13 +84,24 @@ def lines_of(problems: Sequence[Problem]) -> Lines:
     first_job, parts, seen = 0, [], {}
     for problem in problems:
         if id(problem) not in seen:
-            seen[id(problem)] = _columns(problem, width)
+            seen[id(problem)] = _columns(instances_of(problem, width), [*series_of(problem)])
         own = seen[id(problem)]
         parts.append({**own, "jobs": [jobs + first_job for jobs in own["jobs"]]})
         first_job += len(problem.jobs)
+    horizon = [np.inf if p.horizon is None else p.horizon for p in problems]
+    return _joined(parts, horizon, is_open=False)
+
+
+def live_lines(instances: Sequence[Instance], series: Sequence[str], *, is_open: bool) -> Lines:
+    """The pipelines of one environment whose instances are told of as they come; some may have none yet."""
+    return _joined([_columns(instances, series)], [np.inf], is_open=is_open)
+
+
+def _joined(parts: Sequence[dict], horizon: Sequence[float], *, is_open: bool) -> Lines:  # type: ignore[type-arg]
+    """The columns of problems, whose jobs are numbered throughout."""
     line_ptr = np.cumsum([0, *(len(part["jobs"]) for part in parts)]).astype(np.int64)
     jobs = [one for part in parts for one in part["jobs"]]
-    line = np.full(first_job, -1, np.int64)
+    line = np.full(sum(len(part["interval"]) for part in parts), -1, np.int64)
     for k, own in enumerate(jobs):
         line[own] = k
     joined = {
@@ -103,31 +115,59 @@ def lines_of(problems: Sequence[Problem]) -> Lines:
         line=line,
         **joined,
         unit=np.array([part["unit"] for part in parts], np.float64),
-        horizon=np.array([np.inf if p.horizon is None else p.horizon for p in problems], np.float64),
+        horizon=np.array(horizon, np.float64),
+        is_open=np.full(len(parts), is_open),
     )
 
 
-def _columns(problem: Problem, width: int) -> dict:  # type: ignore[type-arg]
-    """The columns of one problem, jobs numbered within it."""
-    series = series_of(problem)
-    if not series or any(job.deadline is None for job in problem.jobs):
-        raise InputError(f"problem {problem.name!r}: expected pipelines with deadlines, such as adas-tx2")
+class Instance(NamedTuple):
+    """One job of a pipeline, as far as it is known when it is told of."""
+
+    series: str
+    release: float
+    deadline: float
+    interval: float
+    columns: tuple[Floats, ...]
+    """Of its graph: best, left, left_on, need, and the share done at each end."""
+
+    @property
+    def num_tasks(self) -> int:
+        """Its stages."""
+        return len(self.columns[0])
+
+
+def instances_of(problem: Problem, width: int) -> list[Instance]:
+    """The jobs of a problem, which must all be instances with deadlines; ``width`` classes."""
     known: dict[int, tuple[Floats, ...]] = {}
+    found = []
     for j, job in enumerate(problem.jobs):
+        if not job.series or job.deadline is None:
+            raise InputError(f"problem {problem.name!r}: expected pipelines with deadlines, such as adas-tx2")
         if id(job.graph) not in known:
             rows = problem.run_times[problem.offsets[j] : problem.offsets[j + 1]]
             known[id(job.graph)] = _of_graph(job.graph, rows, width)
-    columns = zip(*(known[id(job.graph)] for job in problem.jobs), strict=True)
-    best, left, left_on, need, share = (np.concatenate(column) for column in columns)
-    release = np.array([job.release for job in problem.jobs])[problem.job_of]
-    deadline = np.array([job.deadline or 0.0 for job in problem.jobs])[problem.job_of]
-    firsts = [int(problem.offsets[jobs[0]]) for jobs in series.values()]
+        interval = job.interval or job.deadline or 1.0
+        found.append(Instance(job.series, job.release, job.deadline, interval, known[id(job.graph)]))
+    return found
+
+
+def _columns(instances: Sequence[Instance], series: Sequence[str]) -> dict:  # type: ignore[type-arg]
+    """The columns of the jobs of one problem, numbered within it."""
+    by_series: dict[str, list[int]] = {name: [] for name in series}
+    for j in sorted(range(len(instances)), key=lambda j: instances[j].release):
+        by_series[instances[j].series].append(j)
+    best, left, left_on, need, share = (
+        np.concatenate(column) for column in zip(*(one.columns for one in instances), strict=True)
+    )
+    job_of = np.repeat(np.arange(len(instances)), [one.num_tasks for one in instances])
+    release, deadline = (np.array([one[k] for one in instances])[job_of] for k in (1, 2))
+    firsts = [float(instances[jobs[0]].columns[0][0]) for jobs in by_series.values() if jobs]
     return {
-        "jobs": [*series.values()],
-        "interval": np.array([job.interval or job.deadline or 1.0 for job in problem.jobs]),
+        "jobs": [np.array(jobs, np.int64) for jobs in by_series.values()],
+        "interval": np.array([one.interval for one in instances]),
         "best": best, "left": left, "left_on": left_on, "need": need,
         "local": release + deadline * share,
-        "unit": float(np.mean([best[first] for first in firsts])) + 1e-300,
+        "unit": float(np.mean(firsts)) + 1e-300,
     }  # fmt: skip
 
 
@@ -226,7 +266,9 @@ def potential(lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int) -> flo
 
 @lean_inlined
 def next_release(lines: Lines, w: Tasks, v: LineState, line: int) -> float:
-    """When the next instance of a line comes, as far as is known."""
+    """When the next instance of a line comes, as far as is known; infinite: nobody has told of the line yet."""
+    if lines.job_ptr[line] == lines.job_ptr[line + 1]:
+        return np.inf
     if v.upto[line] == 0:
         return w.job_release[lines.jobs[lines.job_ptr[line]]]
     j = lines.jobs[lines.job_ptr[line] + v.upto[line] - 1]
@@ -253,9 +295,13 @@ def sweep_lines(lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int, out:
                         if lines.need[i, c] >= 0.0:
                             out.latest[n, c] = min(out.latest[n, c], w.job_due[j] - lines.need[i, c])
             n += 1
+        comes, at = next_release(lines, w, v, line), line - lines.line_ptr[b]
+        if comes == np.inf:
+            for c in range(classes):
+                out.coming[at, c] = np.inf
+            continue
         j = lines.jobs[first + max(v.upto[line] - 1, 0)]
-        comes = next_release(lines, w, v, line)
-        i, at = w.job_task_ptr[j], line - lines.line_ptr[b]
+        i = w.job_task_ptr[j]
         for c in range(classes):
             is_needed = lines.need[i, c] >= 0.0
             spare = w.job_due[j] - w.job_release[j] - lines.need[i, c]

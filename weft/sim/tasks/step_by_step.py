@@ -23,6 +23,7 @@ from weft.sim.tasks.state import (
     mark,
     unready,
 )
+from weft.sim.tasks.turns import drop_task
 
 
 @lean_kernel
@@ -66,7 +67,7 @@ def _drop(w: Tasks, s: TaskState, b: int, i: int) -> None:
     if s.status[i] <= READY:
         unready(w, s, b, i)
         s.job_left[w.job[i]] -= s.work[i]
-    s.status[i] = EXPIRED
+    drop_task(w, s, b, i)
     close_task(w, s, b, i)
 
 
