@@ -20,7 +20,9 @@ def times(cluster: Cluster) -> list[list[float]]:
 
 
 @given(st.integers(0, 200), st.sampled_from(["free", "uniform", "nodes", "matrix"]))
-def test_written_links_are_those_that_are_read(tmp_path_factory: pytest.TempPathFactory, seed: int, links: str):
+def test_written_links_are_those_that_are_read(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, links: str
+):
     problem = make_problem(
         seed,
         sizes=(1, 3, 6, 2),

@@ -35,8 +35,9 @@ class Stalls:
             self._since = time.monotonic()
         elif time.monotonic() - self._since > PATIENCE:
             self._since = None
-            drive.told.slow_down(drive.told.factors)
-            drive.forget_decisions()
+            told = drive.told
+            if told.slow_down(told.factors) or told.slow_down([1.0] * len(told.factors)):
+                drive.forget_decisions()
 
     def _hand_in(self, drive: Drive, key: tuple[Name, str], event: Event) -> None:
         """Tell of a task that is done as if it had run just now, wherever the session has room."""

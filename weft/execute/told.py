@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -266,15 +265,18 @@ class Told:
 
     # -- made again --------------------------------------------------------------------------------
 
-    def slow_down(self, factors: list[float]) -> None:
+    def slow_down(self, factors: list[float]) -> bool:
         """Go on with a session that takes devices to be slower by these factors than the cluster says.
 
-        Where the scheduler cannot act on such devices, it goes on without knowing.
+        Where the scheduler cannot act on such devices, the session goes on as it was: returns whether it is a new one.
         """
         self.factors = list(factors)
-        with suppress(UnsupportedError):
+        try:
             self.session = self._replayed(self._make, self.session)
-            self.num_sessions += 1
+        except UnsupportedError:
+            return False
+        self.num_sessions += 1
+        return True
 
     def _replayed(self, make: Callable[[Cluster], Session] | None, former: Session) -> Session:
         """A new session that is told everything again, of all jobs that are not over."""

@@ -63,7 +63,8 @@ class SpeedWatch:
                 drive.history.add("speed", drive.now, device=device, factor=factors[number])
         if factors == told.factors:
             return None
-        told.slow_down(factors)
+        if not told.slow_down(factors):
+            return None
         drive.forget_decisions()
         return "speeds"
 
