@@ -69,12 +69,15 @@ def test_run_takes_settings_of_edge_scenarios_alone(weft: Weft, tmp_path: Path):
     assert (wrong.code, "settings.foo: no setting 'foo'" in wrong.err) == (2, True)
     refused = weft("run", "flow.json", "--set", "tasks=8")
     assert refused.code == 2
-    assert "--set: is about scenarios of edge clusters: files and jobs have no settings" in refused.err
+    assert "--set: is about scenarios: files and jobs have no settings" in refused.err
 
 
 def test_run_says_what_it_cannot_do_with_a_scenario(weft: Weft):
     for words, said in (
-        (("jobshop",), "GRAPH: jobshop is a scenario: weft evaluate jobshop compares schedulers on it"),
+        (
+            ("conditional",),
+            "GRAPH: tasks of conditional wait in queues by kind: weft evaluate conditional compares",
+        ),
         (("edge-single-3", "--on", "dask"), "--on: edge clusters run on this machine: expected local"),
         (("edge-single-3", "--resume"), "--resume: is not about edge clusters: see weft agents"),
         (("edge-single-3", "-s", "heft"), "--scheduler: heft acts on whole problems"),

@@ -47,7 +47,7 @@ FOLDER: Files = {**BASE, "old/history.jsonl": "", "old/run.json": "{}"}
 
 BAD: dict[str, tuple[Files, str, str]] = {
     # what is to run
-    "nothing": (BASE, "run", "GRAPH: expected a workflow, a file of functions, or --jobs"),
+    "nothing": (BASE, "run", "GRAPH: expected a workflow, a file of functions, a scenario, or --jobs"),
     "missing": (BASE, "run x.json", "x.json: no such file"),
     "a cycle": ({**BASE, "x.json": CYCLE}, "run x.json -c c.toml", "x.json: edges: the graph has a cycle: a -> b -> a"),
     "a cluster": (BASE, "run c.toml", "c.toml: expected a workflow, got a cluster"),
@@ -208,3 +208,10 @@ def test_stream_is_divided_between_schedulers(weft: Weft, tmp_path: Path):
     assert check_history(rows) == ()
     arrived = [row["scheduler"] for row in rows if row["event"] == "arrived"]
     assert sorted(arrived) == ["fifo", "priced", "priced"]
+
+
+def test_scenario_is_rehearsed_with_its_order_and_deadlines(weft: Weft):
+    settings = [word for text in ("configuration=40", "horizon=30") for word in ("--set", text)]
+    ran = weft("run", "adas-tx2", *settings, "-s", "rm-pinned", "--length", "1s", "--out", "car", "--json")
+    assert (ran.code, ran.json["ok"]) == (0, True)
+    assert weft("validate", "car").code == 0

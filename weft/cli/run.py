@@ -32,7 +32,7 @@ Graph = Annotated[
     typer.Argument(
         metavar="GRAPH",
         show_default=False,
-        help="Workflow file; file of functions: flow.py, flow.py:NAME; or a scenario of edge clusters.",
+        help="Workflow file; file of functions: flow.py, flow.py:NAME; or a scenario, which is rehearsed.",
     ),
 ]
 On = Annotated[
@@ -95,9 +95,7 @@ RealTime = Annotated[
 
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting of the scenario of edge clusters; repeatable."
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the scenario; repeatable."),
 ]
 
 
@@ -130,10 +128,10 @@ def run(
     """Carry a workflow out on real workers, and keep what happened."""
     from weft.execute.running import Request
 
-    if graph is not None and is_scenario(graph):
-        _run_scenario(context, graph)
+    if graph is not None and is_edge_scenario(graph):
+        _run_edge_clusters(context, graph)
         return
-    _refuse_beside_files(settings, has_work=graph is not None or jobs is not None or resume)
+    _refuse_beside_files(graph, settings, has_work=graph is not None or jobs is not None or resume)
     times: dict[str, Any] = {
         "budget": opt.parse_duration(budget),
         "seconds": opt.parse_duration(length, "--length"),
@@ -142,37 +140,34 @@ def run(
     names: dict[str, Any] = {"shadow": shadow, "split": split, "profile": profile, "functions": functions}
     flags: dict[str, Any] = {"allow_commands": allow_commands, "is_live": live, "is_strict": strict}
     known: dict[str, Any] = {"effort": effort, "max_attempts": attempts, "is_real_time": real_time}
+    known["settings"] = tuple(settings or ())
     request = Request(graph, jobs, on, cluster, scheduler, seed, **known, **times, **names, **flags)
     _carry_out(request, out, resume, as_json)
 
 
-def _refuse_beside_files(settings: list[str] | None, *, has_work: bool) -> None:
+def _refuse_beside_files(graph: str | None, settings: list[str] | None, *, has_work: bool) -> None:
     """What is no scenario needs work to do, and has no settings."""
+    from weft.execute.sources import is_scenario
+
     if not has_work:
-        raise InputError("expected a workflow, a file of functions, or --jobs", field="GRAPH")
-    if settings:
-        raise InputError(
-            "is about scenarios of edge clusters: files and jobs have no settings", field="--set"
-        )
+        raise InputError("expected a workflow, a file of functions, a scenario, or --jobs", field="GRAPH")
+    if settings and not (graph is not None and is_scenario(graph)):
+        raise InputError("is about scenarios: files and jobs have no settings", field="--set")
 
 
-def is_scenario(name: str) -> bool:
-    """Whether this names a scenario, and no file."""
-    from weft.scenarios import recipe_names
+def is_edge_scenario(name: str) -> bool:
+    """Whether this names a scenario of edge clusters, and no file."""
+    from weft.scenarios import recipe_names, scenario
 
-    return name in recipe_names() and not Path(name).exists()
+    if name not in recipe_names() or Path(name).exists():
+        return False
+    return scenario(name).kind is ELASTIC
 
 
-def _run_scenario(context: typer.Context, name: str) -> None:
-    """Run edge clusters live; other scenarios have no single workflow to carry out."""
+def _run_edge_clusters(context: typer.Context, name: str) -> None:
+    """Run edge clusters live."""
     from weft.cli.agents import run_scenario
-    from weft.scenarios import scenario
 
-    if scenario(name).kind is not ELASTIC:
-        raise InputError(
-            f"{name} is a scenario: weft evaluate {name} compares schedulers on it; weft run takes a workflow",
-            field="GRAPH",
-        )
     given = context.params
     told = {key for key in given if getattr(context.get_parameter_source(key), "name", "") == "COMMANDLINE"}
     strange = sorted(told - {"graph", "scheduler", "on", "seed", "settings", "out", "as_json"})

@@ -57,6 +57,8 @@ class Request:
     split: str | None = None
     profile: str | None = None
     """``default``: the user's own file; a path; None: run times are neither used nor kept."""
+    settings: tuple[str, ...] = ()
+    """``key=value``, where ``graph`` is the name of a scenario."""
 
     def __post_init__(self) -> None:
         family(self.on)
@@ -135,7 +137,7 @@ def run(
     Parameters
     ----------
     what
-        A recording of functions (``weft.record``), a file of functions or a workflow file, a graph, or a problem.
+        A recording of functions (``weft.record``), a file of functions or a workflow file, a scenario, a graph, or a problem.
     on
         ``local``, ``dask``, ``dask://HOST:PORT``, ``ray`` or ``ray://HOST:PORT``.
     cluster
@@ -203,7 +205,8 @@ def run_request(
 
 
 def _source(request: Request, objects: Objects) -> Source:
-    return source_of(objects.what if request.graph is None else request.graph, request.jobs)
+    what = objects.what if request.graph is None else request.graph
+    return source_of(what, request.jobs, request.settings, request.seed)
 
 
 def _doing(request: Request, objects: Objects) -> Doing:

@@ -24,9 +24,12 @@ from weft.execute.work import Workload
 from weft.execute.workloads import JobWorks, call_functions, is_flow_file, record_file
 from weft.io.arrivals import read_arrivals
 from weft.io.files import load
+from weft.kinds import PROBLEMS, TASKS
 from weft.model.cluster import Cluster
 from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Objective, Problem
+from weft.scenarios import recipe_names, scenario
+from weft.scenarios.settings import parse_assignments
 
 FUNCTIONS, COMMANDS, REHEARSAL = "functions", "commands", "a rehearsal"
 
@@ -60,8 +63,13 @@ class Doing:
     is_real_time: bool = False
 
 
-def source_of(what: str | Path | Flow | TaskGraph | Problem | None, jobs: str | Path | None) -> Source:
-    """Jobs of a file, a recording, an object, or of a file of arrivals."""
+def source_of(
+    what: str | Path | Flow | TaskGraph | Problem | None,
+    jobs: str | Path | None,
+    settings: Sequence[str] = (),
+    seed: int = 0,
+) -> Source:
+    """Jobs of a file, a scenario, a recording, an object, or of a file of arrivals."""
     if jobs is not None:
         if what is not None:
             raise InputError("give a graph or a file of arrivals, not both", field="jobs")
@@ -77,12 +85,35 @@ def source_of(what: str | Path | Flow | TaskGraph | Problem | None, jobs: str | 
     if isinstance(what, TaskGraph):
         return Source((Job(what, what.name),), what.name)
     if isinstance(what, Problem):
-        return Source(what.jobs, what.name, is_stream=_has_releases(what.jobs), cluster=what.cluster)
+        return _of_problem(what)
     name = str(what)
     if is_flow_file(name):
         flow = record_file(name)
         return Source((Job(flow.graph, flow.name),), Path(name.partition(":")[0]).stem, flow=flow, file=name)
+    if is_scenario(name):
+        return _of_problem(_of_scenario(name, settings, seed))
     return _of_file(Path(what))
+
+
+def is_scenario(name: str) -> bool:
+    """Whether this names a scenario, and no file."""
+    return name in recipe_names() and not Path(name).exists()
+
+
+def _of_scenario(name: str, settings: Sequence[str], seed: int) -> Problem:
+    """The first test problem of a scenario; which one, its settings say."""
+    chosen = scenario(name, **parse_assignments(settings))
+    if chosen.kind not in (PROBLEMS, TASKS):
+        raise InputError(
+            f"tasks of {name} wait in queues by kind: weft evaluate {name} compares schedulers on it",
+            field="GRAPH",
+        )
+    found = chosen.problem("test", 0) if chosen.kind is PROBLEMS else chosen.dispatched("test", 0, seed)
+    return found.replaced(name=name)
+
+
+def _of_problem(problem: Problem) -> Source:
+    return Source(problem.jobs, problem.name, is_stream=_has_releases(problem.jobs), cluster=problem.cluster)
 
 
 def _of_file(path: Path) -> Source:
