@@ -166,22 +166,9 @@ class Session:
         self._look.check_new(job)
         if self._is_closed:
             raise InputError("no job was to come after closed", field="arrived.job")
-        given = job_of(
-            job,
-            time,
-            graph,
-            {
-                "deadline": deadline,
-                "weight": weight,
-                "owner": owner,
-                "eligible": eligible,
-                "booking": booking,
-                "series": series,
-                "interval": interval,
-                "overrun": overrun,
-                "in_order": in_order,
-            },
-        )
+        told: dict[str, Any] = {"deadline": deadline, "weight": weight, "owner": owner, "eligible": eligible}
+        told |= {"booking": booking, "series": series, "interval": interval}
+        given = job_of(job, time, graph, told | {"overrun": overrun, "in_order": in_order})
         coming = self._view.expect(job, given)
         self._pass_time(time)
         self._jobs.enter(job, coming.number, given if coming.problem is not None else None)
