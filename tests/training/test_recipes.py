@@ -74,6 +74,22 @@ def test_card_names_the_feature_version_of_the_observation() -> None:
 
 
 @pytest.mark.parametrize(
+    ("recipe", "key", "meant"),
+    [
+        ("tasks-quick", "sample", "samples"),
+        ("tasks-quick", "lod", "load"),
+        ("tasks-quick", "candidate.tasks", "candidates.tasks"),
+        ("edge-quick", "hiden", "hidden"),
+        ("conditional", "p_d", "p_c"),
+        ("examples/policy.toml", "job", "jobs"),
+    ],
+)
+def test_change_of_what_is_not_there_is_told_what_was_meant(recipe: str, key: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"no parameter or setting '{key}'; did you mean '{meant}'"):
+        read_recipe(recipe, {key: 3})
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         (

@@ -6,7 +6,7 @@ A recipe is a TOML file, built in or a user's own; ``--set`` changes single valu
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -228,7 +228,7 @@ def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -
         row = algorithm(document.get("algorithm", "ppo"))
         _check_keys(document, row)
         _check_scenario(_with_own_scenario(document, Path(name)), row, changes or {})
-        chosen = _with_own_scenario(_changed(document, changes or {}, row), Path(name))
+        chosen = _with_own_scenario(_changed(document, changes or {}, row, Path(name)), Path(name))
         made: TrainingRecipe = resolved(row.recipe).read(chosen)
         return made
     except InputError as error:
@@ -333,7 +333,9 @@ def _check_scenario(document: dict[str, Any], row: Algorithm, changes: Mapping[s
         )
 
 
-def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algorithm) -> dict[str, Any]:
+def _changed(
+    document: dict[str, Any], changes: Mapping[str, object], row: Algorithm, origin: Path
+) -> dict[str, Any]:
     """The document with every change in its place; the scenario itself checks what is left over."""
     tables = {key: dict(document.get(key, {})) for key in row.tables}
     places = {f.name: "config" for f in fields(resolved(row.config))}
@@ -353,8 +355,23 @@ def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algor
             tables["vary"]["law"] = value
             tables["settings"].pop(key, None)
         else:
-            tables[places.get(key, "settings" if "settings" in tables else "config")][key] = value
+            table = places.get(key, "settings" if "settings" in tables else "config")
+            if table == "settings":
+                nested = [f"{one}.{inner}" for one in tables if inner]
+                _check_meant(key, (*row.keys, *places, *nested), _with_own_scenario(found, origin))
+            tables[table][key] = value
     return found
+
+
+def _check_meant(key: str, own: Iterable[str], document: Mapping[str, Any]) -> None:
+    """Refuse a change of what is no setting of the scenario but nearly a name of the recipe's own."""
+    named = document.get("scenario")
+    if not isinstance(named, str):
+        return
+    settings = [one.name for one in read_scenario(named).settings]
+    hint = did_you_mean(key, (*own, *settings))
+    if key not in settings and hint:
+        raise InputError(f"no parameter or setting {key!r}{hint}", field=key)
 
 
 def _cannot_spread(name: str) -> str:
