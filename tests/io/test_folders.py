@@ -42,7 +42,9 @@ def test_claim_refuses_what_holds_something_else_of_weft(
     (tmp_path / LOCK).touch()
     (tmp_path / mark).touch()
     (tmp_path / "config.json").touch()  # sweeps and training runs both have one
-    with pytest.raises(InputError, match=rf"expected an empty folder or a {noun}, found a {found} \({mark}\)"):
+    with pytest.raises(
+        InputError, match=rf"expected an empty folder or a {noun}, found a {found} \({mark}\)"
+    ):
         claim(tmp_path, noun, "config.json")
 
 

@@ -283,12 +283,19 @@ def _extended(document: dict[str, Any], origin: Path) -> dict[str, Any]:
     """
     if "extends" not in document:
         return document
+    NAME.refuse(document["extends"], "extends")
     parent = str(document["extends"])
+    if parent not in recipe_names():
+        raise InputError(
+            f"no built-in recipe {parent!r}{did_you_mean(parent, recipe_names())}", field="extends"
+        )
     base = _extended(tomllib.loads(recipe_text(parent)), Path(parent))
     if _generator(document, origin) not in ("", _generator(base, origin)):
         base = {key: value for key, value in base.items() if key not in ("settings", "vary")}
     tables = {
-        key: {**value, **document.get(key, {})} for key, value in base.items() if isinstance(value, dict)
+        key: {**value, **document.get(key, {})}
+        for key, value in base.items()
+        if isinstance(value, dict) and isinstance(document.get(key, {}), dict)
     }
     return {**base, **document, **tables}
 
@@ -312,6 +319,7 @@ def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:
     if document.get("schema") != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {document.get('schema')!r}", field="schema")
     NAME.refuse(document.get("name", "recipe"), "name")
+    NAME.refuse(document.get("scenario", "none"), "scenario")
     for key in row.tables:
         if not isinstance(document.get(key, {}), dict):
             raise InputError(f"expected a table, got {document[key]!r:.60}", field=key)
