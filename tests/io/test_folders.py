@@ -63,6 +63,20 @@ def test_locked_names_the_holder(tmp_path: Path) -> None:
         pass
 
 
+def test_lock_without_room_names_the_file(tmp_path: Path) -> None:
+    import resource
+    import signal
+
+    before, limit = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+    try:
+        with pytest.raises(InputError, match=rf"{LOCK}: cannot be written"), locked(tmp_path, "busy here"):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, before)
+
+
 def test_locked_is_free_after_use(tmp_path: Path) -> None:
     for _ in range(2):
         with locked(tmp_path, "busy here"):

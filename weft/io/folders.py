@@ -56,8 +56,6 @@ def locked(folder: Path, doing: str) -> Iterator[None]:
             holder = file.read().strip() or "unknown"
             raise LockedError(f"process {holder} is {doing}", file=str(folder)) from None
         with writing(folder / LOCK):
-            file.seek(0)
-            file.truncate()
-            file.write(f"{os.getpid()}\n")
-            file.flush()
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())  # unbuffered: closing must not try again
         yield
