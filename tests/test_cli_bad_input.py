@@ -144,7 +144,7 @@ BAD: dict[str, tuple[Files, str, str]] = {
     "sweep in a file": ({"o": "x"}, f"{STREAM} --out o", "o: expected a folder for the sweep: File exists"),
     "sweep elsewhere": ({"o/x": ""}, f"{STREAM} --out o", "o: expected an empty folder or a sweep, found 'x' and no sweep.sqlite"),
     "sweep damaged": ({"o/sweep.sqlite": "x" * 99}, "report o", "o/sweep.sqlite: cannot be used as a sweep: file is not a database"),
-    "run elsewhere": ({"o/x": ""}, "train conditional --out o", "o: expected an empty folder or a run, found 'x' and no config.json"),
+    "run elsewhere": ({"o/x": ""}, "train conditional --out o", "o: expected an empty folder or a training run, found 'x' and no config.json"),
     "curves of nothing": ({"o/x": ""}, "curves o", "o: expected a run"),
     "report of nothing": ({}, "report none", "none: no such folder or file"),
     "report of another folder": ({}, "report .", ".: expected a sweep (sweep.sqlite), a training run (metrics.jsonl), a run of weft run or"),

@@ -88,6 +88,12 @@ def test_bad_questions_get_one_line(weft: Weft, words: tuple[str, ...], code: in
     assert ran.out == ""
 
 
+def test_whatif_with_a_bandwidth_beyond_numbers_warns_of_nothing(weft: Weft) -> None:
+    ran = weft("whatif", *ON_GPUS, "--bandwidth", "x1e308", "--quiet")
+    assert ran.code == 0
+    assert ran.err == ""
+
+
 # -- pareto -----------------------------------------------------------------------------------------
 
 

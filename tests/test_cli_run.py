@@ -86,6 +86,7 @@ BAD: dict[str, tuple[Files, str, str]] = {
     # numbers
     "timeout": (BASE, f"{RUN} --timeout soon", "--timeout: expected a time such as '5 min' or '300 ms', or a number of seconds, got 'soon'"),
     "no time": (BASE, f"{RUN} --timeout 0s", "--timeout: expected a time > 0, got 0.0"),
+    "no length": (BASE, f"{RUN} --length 0", "--length: expected a time > 0, got 0.0"),
     # going on
     "resume what": (BASE, f"{RUN} --resume", "--out: expected the folder of the run to go on with"),
     "resume nothing": (BASE, f"{RUN} --out x --resume", "x: expected the folder of a run (run.json, history.jsonl)"),

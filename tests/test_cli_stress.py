@@ -82,7 +82,7 @@ WRONG = [
     (("--worse", "fifo"), "worse: fifo is a dispatcher"),
     (("--budget", "soon"), "expected a time such as '5 min'"),
     (("--budget", "2s"), "give a budget or an effort, not both"),
-    (("--tasks", "1"), "tasks: expected at least 3 tasks, got 1"),
+    (("--tasks", "1"), "tasks: expected 3 to 10,000 tasks, got 1"),
     (("--out", "no/such"), "no/such: cannot be written: no such folder"),
 ]
 

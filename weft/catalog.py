@@ -273,7 +273,8 @@ def _refusal(name: str, kind: Kind) -> InputError:
     if elsewhere:
         return InputError(_what_it_is(name, elsewhere, kind), field="scheduler")
     here = [one for one in (*PLANNERS, *DISPATCHERS, *ALLOCATORS) if kind in kinds_of(one)]
-    close = difflib.get_close_matches(name.partition("+")[0], here, 1)
+    base = name.partition("+")[0]
+    close = difflib.get_close_matches(base, here, 1) or [one for one in here if one.startswith(f"{base}-")]
     hint = f"; did you mean {close[0]!r}?" if close else ""
     if name.endswith(".py"):
         hint = f"; name the class too: {name}:NAME"

@@ -120,8 +120,10 @@ def test_space_rounds_to_two_digits_within_the_spread() -> None:
 
 
 WRONG = [
-    ({"tasks": 2}, "tasks: expected at least 3 tasks, got 2"),
-    ({"devices": 1}, "devices: expected at least 2 devices, got 1"),
+    ({"tasks": 2}, "tasks: expected 3 to 10,000 tasks, got 2"),
+    ({"tasks": 10**9}, "tasks: expected 3 to 10,000 tasks, got 1,000,000,000"),
+    ({"devices": 10**9}, "devices: expected 2 to 1,000 devices, got 1,000,000,000"),
+    ({"devices": 1}, "devices: expected 2 to 1,000 devices, got 1"),
     ({"spread": 1.0}, "spread: expected more than 1 and at most 1e+06, got 1"),
     ({"spread": float("nan")}, "spread: expected more than 1 and at most 1e+06, got nan"),
 ]

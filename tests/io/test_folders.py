@@ -27,6 +27,27 @@ def test_claim_refuses_a_foreign_folder(tmp_path: Path) -> None:
         claim(tmp_path, "sweep", "mark")
 
 
+@pytest.mark.parametrize(
+    ("mark", "noun", "found"),
+    [
+        ("sweep.sqlite", "training run", "sweep"),
+        ("checkpoints", "sweep", "training run"),
+        ("stress.json", "run", "search"),
+        ("run.json", "search", "run"),
+    ],
+)
+def test_claim_refuses_what_holds_something_else_of_weft(
+    mark: str, noun: str, found: str, tmp_path: Path
+) -> None:
+    (tmp_path / LOCK).touch()
+    (tmp_path / mark).touch()
+    (tmp_path / "config.json").touch()  # sweeps and training runs both have one
+    with pytest.raises(
+        InputError, match=rf"expected an empty folder or a {noun}, found a {found} \({mark}\)"
+    ):
+        claim(tmp_path, noun, "config.json")
+
+
 def test_claim_refuses_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="expected a folder for the sweep"):
@@ -40,6 +61,20 @@ def test_locked_names_the_holder(tmp_path: Path) -> None:
         locked(tmp_path, "busy here"),
     ):
         pass
+
+
+def test_lock_without_room_names_the_file(tmp_path: Path) -> None:
+    import resource
+    import signal
+
+    before, limit = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+    try:
+        with pytest.raises(InputError, match=rf"{LOCK}: cannot be written"), locked(tmp_path, "busy here"):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, before)
 
 
 def test_locked_is_free_after_use(tmp_path: Path) -> None:

@@ -262,6 +262,8 @@ def test_instances_repeat_with_their_seed(seed: int) -> None:
         ({"kind_by": "job"}, "kind_by: expected random or level, got job"),
         ({"kinds": ()}, "kinds: expected at least one kind, got none"),
         ({"ccr": -1.0}, "ccr: expected a finite ratio >= 0, got -1.0"),
+        ({"data_cv": 1e308}, "data_cv: expected a number from 0 to 1000, got 1e+308"),
+        ({"work_cv": float("nan")}, "work_cv: expected a number from 0 to 1000, got nan"),
         ({"heterogeneity": 0.2}, "classes: expected the classes that the heterogeneity is between, got none"),
     ],
 )
@@ -279,6 +281,17 @@ def test_generate_suggests_the_family_meant() -> None:
 def test_generate_refuses_a_size_below_the_least() -> None:
     with pytest.raises(InputError, match="size: expected at least 3 tasks for fork-join, got 2"):
         generate("fork-join", 2)
+
+
+def test_generate_refuses_a_size_beyond_memory() -> None:
+    with pytest.raises(InputError, match="size: expected at most 10,000,000 tasks, got 999,999,999,999"):
+        generate("layered", 999_999_999_999)
+
+
+@pytest.mark.parametrize("knobs", [{"mean_work": 1e308}, {"mean_data": 1e308}])
+def test_generate_refuses_what_overflows_without_a_warning(knobs: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=r"expected (a )?finite"):
+        generate("layered", 200, knobs=Knobs(**knobs))  # type: ignore[arg-type]
 
 
 def test_generate_refuses_knobs_for_fixed_distributions() -> None:

@@ -176,6 +176,11 @@ REFUSED: list[tuple[Callable[[], object], type[WeftError], str]] = [
     (lambda: Objective("joy"), InputError, f"metric: expected one of {', '.join(METRICS)}, got 'joy'"),
     (lambda: Problem(ONE, MIXED).with_ccr(0.0), InputError, "ccr: expected a ratio > 0, got 0.0"),
     (
+        lambda: Problem(TaskGraph([1.0] * 2, [0], [1], [1e-9]), MIXED).with_ccr(1e308),
+        InputError,
+        "ccr: expected a ratio that links can reach, got 1e+308",
+    ),
+    (
         lambda: Problem(ONE, MIXED).with_ccr(1.0),
         InputError,
         "ccr: the ratio cannot be set: it needs data on edges, finite bandwidth and at least two devices",

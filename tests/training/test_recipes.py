@@ -74,6 +74,22 @@ def test_card_names_the_feature_version_of_the_observation() -> None:
 
 
 @pytest.mark.parametrize(
+    ("recipe", "key", "meant"),
+    [
+        ("tasks-quick", "sample", "samples"),
+        ("tasks-quick", "lod", "load"),
+        ("tasks-quick", "candidate.tasks", "candidates.tasks"),
+        ("edge-quick", "hiden", "hidden"),
+        ("conditional", "p_d", "p_c"),
+        ("examples/policy.toml", "job", "jobs"),
+    ],
+)
+def test_change_of_what_is_not_there_is_told_what_was_meant(recipe: str, key: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"no parameter or setting '{key}'; did you mean '{meant}'"):
+        read_recipe(recipe, {key: 3})
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         (
@@ -296,3 +312,22 @@ def test_recipe_and_its_scenario_have_to_go_together(tmp_path: Path, text: str, 
     with pytest.raises(InputError) as raised:
         read_recipe(file)
     assert str(raised.value).startswith(f"{file}: ") and said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('algorithm = ["ppo"]', "algorithm: expected one of ppo, "),
+        ("extends = 3", "extends: expected a name, got 3"),
+        ('extends = "conditionel"', "extends: no built-in recipe 'conditionel'; did you mean 'conditional'?"),
+        ('extends = "conditional"\nsettings = 3', "settings: expected a table, got 3"),
+        ('extends = "conditional"\nvalidation = []', "validation: expected a table, got []"),
+        ('extends = "conditional"\nscenario = 3', "scenario: expected a name, got 3"),
+    ],
+)
+def test_recipe_with_a_value_of_another_type_is_refused_where_it_stands(tmp_path: Path, text: str, said: str):
+    file = tmp_path / "mine.toml"
+    file.write_text(f'schema = "weft/training/1"\n{text}\n')
+    with pytest.raises(InputError) as raised:
+        read_recipe(file)
+    assert str(raised.value).startswith(f"{file}: {said}")

@@ -149,7 +149,8 @@ def _write(
         }
         output.emit(output.document(verb, seed, {**own, **found}))
         return
-    output.say(f"{output.safe(graph.name)}: {graph.num_tasks} tasks, {graph.num_edges} edges: wrote {out}")
+    size = f"{output.count(graph.num_tasks, 'task')}, {output.count(graph.num_edges, 'edge')}"
+    output.say(f"{output.safe(graph.name)}: {size}: wrote {out}")
     output.next_command(f"weft schedule {shlex.quote(str(out))} --cluster gpu-mix-8")
 
 

@@ -147,7 +147,7 @@ def _show_changes(answer: Answer, problem: Problem, scheduler: str) -> None:
     unit = _unit(problem)
     numeric = ("devices", f"makespan [{unit}]", "change", "cost", "change ", "energy [J]", "change  ")
     tail = ("busy", f"bound [{unit}]")
-    title = f"{problem.name}: {problem.num_tasks} tasks, planned by {scheduler}"
+    title = f"{problem.name}: {output.count(problem.num_tasks, 'task')}, planned by {scheduler}"
     table = output.table(["cluster", *numeric, *tail], (*numeric, *tail), output.safe(title))
     for k, row in enumerate(answer.rows):
         pairs = (

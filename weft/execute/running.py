@@ -66,6 +66,8 @@ class Request:
             raise InputError(f"expected a whole number >= 1, got {self.max_attempts}", field="max_attempts")
         if self.timeout is not None and not self.timeout > 0:
             raise InputError(f"expected a time > 0, got {self.timeout}", field="timeout")
+        if self.seconds is not None and not self.seconds > 0:
+            raise InputError(f"expected a time > 0, got {self.seconds}", field="length")
 
     @property
     def doing(self) -> Doing:

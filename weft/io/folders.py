@@ -11,10 +11,17 @@ from weft.errors import InputError, LockedError
 from weft.io.sources import writing
 
 LOCK = "lock"
+MARKS = {
+    "sweep.sqlite": ("sweep",),
+    "checkpoints": ("training run",),
+    "stress.json": ("search",),
+    "run.json": ("run", "run of agents"),
+}
+"""What tells that a folder is in use, and by which kinds of folder."""
 
 
 def claim(folder: str | Path, noun: str, mark: str) -> Path:
-    """The folder, made if it is not there; one that holds other things and no ``mark`` is refused."""
+    """The folder, made if it is not there; one that holds other things and no ``mark``, or another kind's, is refused."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -25,6 +32,11 @@ def claim(folder: str | Path, noun: str, mark: str) -> Path:
         raise InputError(
             f"expected an empty folder or a {noun}, found {found[0]!r} and no {mark}", file=str(folder)
         )
+    for other, kinds in MARKS.items():
+        if other in found and noun not in kinds:
+            raise InputError(
+                f"expected an empty folder or a {noun}, found a {kinds[0]} ({other})", file=str(folder)
+            )
     return path
 
 
@@ -44,8 +56,6 @@ def locked(folder: Path, doing: str) -> Iterator[None]:
             holder = file.read().strip() or "unknown"
             raise LockedError(f"process {holder} is {doing}", file=str(folder)) from None
         with writing(folder / LOCK):
-            file.seek(0)
-            file.truncate()
-            file.write(f"{os.getpid()}\n")
-            file.flush()
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())  # unbuffered: closing must not try again
         yield

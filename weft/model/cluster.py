@@ -241,7 +241,9 @@ class Cluster:
 
     def scaled_links(self, factor: float) -> Cluster:
         """Every transfer takes ``factor`` times as long."""
-        return replace(self, latency=self.latency * factor, bandwidth=self.bandwidth / factor)
+        with np.errstate(over="ignore"):  # what is not finite is refused
+            latency, bandwidth = self.latency * factor, self.bandwidth / factor
+        return replace(self, latency=latency, bandwidth=bandwidth)
 
     def replaced(self, **changes: Any) -> Cluster:
         """A copy with some fields changed; everything is checked again."""

@@ -34,6 +34,8 @@ from weft.model.shapes import (
 
 GPU_KINDS = ("cnn", "transformer", "lm", "gan", "rl", "recsys")
 """Kinds of deep-learning work that the built-in GPU classes know."""
+MOST_TASKS, MOST_SPREAD = 10_000_000, 1000.0
+"""Limits of a graph: tasks; coefficients of variation and spreads."""
 _STRUCTURE, _WORK, _DATA, _KIND, _TIMES, _LEVELS = range(6)
 
 
@@ -82,8 +84,11 @@ class Knobs:
     def __post_init__(self) -> None:
         for name in ("parallelism", "mean_work", "bandwidth"):
             _refuse(not 0 < getattr(self, name) < np.inf, name, "a finite number > 0", getattr(self, name))
-        for name in ("density", "work_cv", "mean_data", "data_cv", "heterogeneity", "level_spread"):
+        for name in ("density", "mean_data"):
             _refuse(not 0 <= getattr(self, name) < np.inf, name, "a finite number >= 0", getattr(self, name))
+        for name in ("work_cv", "data_cv", "heterogeneity", "level_spread"):
+            value = getattr(self, name)
+            _refuse(not 0 <= value <= MOST_SPREAD, name, f"a number from 0 to {MOST_SPREAD:g}", value)
         for name in ("p_in", "p_out"):
             _refuse(not 0 <= getattr(self, name) <= 1, name, "a probability", getattr(self, name))
         for name in ("jump", "communities"):
@@ -115,13 +120,15 @@ def generate(family: str, size: int, *, seed: int = 0, knobs: Knobs | None = Non
         raise InputError(f"no family {family!r}{hint}", field="family")
     chosen = FAMILIES[family]
     _refuse(size < chosen.least, "size", f"at least {chosen.least} tasks for {family}", size)
+    _refuse(size > MOST_TASKS, "size", f"at most {MOST_TASKS:,} tasks", f"{size:,}")
     _refuse(seed < 0, "seed", "a whole number >= 0", seed)
     if knobs is not None and not chosen.takes_knobs:
         raise InputError(f"{family} has fixed distributions and takes no knobs", field="family")
     knobs = knobs or Knobs()
     edges = chosen.edges(size, knobs, _stream(seed, _STRUCTURE))
     dress = _dress if chosen.takes_knobs else _dress_opgraph
-    return dress(f"{family}-{size}-{seed}", size, edges, seed, knobs)
+    with np.errstate(over="ignore", invalid="ignore"):  # the graph refuses what is not finite
+        return dress(f"{family}-{size}-{seed}", size, edges, seed, knobs)
 
 
 def _stream(seed: int, stream: int) -> Rng:

@@ -295,7 +295,10 @@ class Problem:
                 "the ratio cannot be set: it needs data on edges, finite bandwidth and at least two devices",
                 field="ccr",
             )
-        return self.replaced(cluster=self.cluster.scaled_links(target / self.ccr))
+        factor = target / self.ccr
+        if not 0 < factor < INFINITE:
+            raise InputError(f"expected a ratio that links can reach, got {target}", field="ccr")
+        return self.replaced(cluster=self.cluster.scaled_links(factor))
 
     def replaced(self, **changes: Any) -> Problem:
         """A copy with some fields changed; everything is checked again."""

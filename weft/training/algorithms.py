@@ -226,7 +226,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 def algorithm(name: object) -> Algorithm:
     """The row of this name."""
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         hint = did_you_mean(str(name), ALGORITHMS)
         raise InputError(f"expected one of {', '.join(ALGORITHMS)}, got {name!r}{hint}", field="algorithm")
-    return ALGORITHMS[str(name)]
+    return ALGORITHMS[name]

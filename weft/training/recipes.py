@@ -6,7 +6,7 @@ A recipe is a TOML file, built in or a user's own; ``--set`` changes single valu
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -228,7 +228,7 @@ def read_recipe(name: str | Path, changes: Mapping[str, object] | None = None) -
         row = algorithm(document.get("algorithm", "ppo"))
         _check_keys(document, row)
         _check_scenario(_with_own_scenario(document, Path(name)), row, changes or {})
-        chosen = _with_own_scenario(_changed(document, changes or {}, row), Path(name))
+        chosen = _with_own_scenario(_changed(document, changes or {}, row, Path(name)), Path(name))
         made: TrainingRecipe = resolved(row.recipe).read(chosen)
         return made
     except InputError as error:
@@ -283,12 +283,19 @@ def _extended(document: dict[str, Any], origin: Path) -> dict[str, Any]:
     """
     if "extends" not in document:
         return document
+    NAME.refuse(document["extends"], "extends")
     parent = str(document["extends"])
+    if parent not in recipe_names():
+        raise InputError(
+            f"no built-in recipe {parent!r}{did_you_mean(parent, recipe_names())}", field="extends"
+        )
     base = _extended(tomllib.loads(recipe_text(parent)), Path(parent))
     if _generator(document, origin) not in ("", _generator(base, origin)):
         base = {key: value for key, value in base.items() if key not in ("settings", "vary")}
     tables = {
-        key: {**value, **document.get(key, {})} for key, value in base.items() if isinstance(value, dict)
+        key: {**value, **document.get(key, {})}
+        for key, value in base.items()
+        if isinstance(value, dict) and isinstance(document.get(key, {}), dict)
     }
     return {**base, **document, **tables}
 
@@ -312,6 +319,7 @@ def _check_keys(document: Mapping[str, Any], row: Algorithm) -> None:
     if document.get("schema") != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}, got {document.get('schema')!r}", field="schema")
     NAME.refuse(document.get("name", "recipe"), "name")
+    NAME.refuse(document.get("scenario", "none"), "scenario")
     for key in row.tables:
         if not isinstance(document.get(key, {}), dict):
             raise InputError(f"expected a table, got {document[key]!r:.60}", field=key)
@@ -333,7 +341,9 @@ def _check_scenario(document: dict[str, Any], row: Algorithm, changes: Mapping[s
         )
 
 
-def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algorithm) -> dict[str, Any]:
+def _changed(
+    document: dict[str, Any], changes: Mapping[str, object], row: Algorithm, origin: Path
+) -> dict[str, Any]:
     """The document with every change in its place; the scenario itself checks what is left over."""
     tables = {key: dict(document.get(key, {})) for key in row.tables}
     places = {f.name: "config" for f in fields(resolved(row.config))}
@@ -353,8 +363,23 @@ def _changed(document: dict[str, Any], changes: Mapping[str, object], row: Algor
             tables["vary"]["law"] = value
             tables["settings"].pop(key, None)
         else:
-            tables[places.get(key, "settings" if "settings" in tables else "config")][key] = value
+            table = places.get(key, "settings" if "settings" in tables else "config")
+            if table == "settings":
+                nested = [f"{one}.{inner}" for one in tables if inner]
+                _check_meant(key, (*row.keys, *places, *nested), _with_own_scenario(found, origin))
+            tables[table][key] = value
     return found
+
+
+def _check_meant(key: str, own: Iterable[str], document: Mapping[str, Any]) -> None:
+    """Refuse a change of what is no setting of the scenario but nearly a name of the recipe's own."""
+    named = document.get("scenario")
+    if not isinstance(named, str):
+        return
+    settings = [one.name for one in read_scenario(named).settings]
+    hint = did_you_mean(key, (*own, *settings))
+    if key not in settings and hint:
+        raise InputError(f"no parameter or setting {key!r}{hint}", field=key)
 
 
 def _cannot_spread(name: str) -> str:

@@ -20,7 +20,7 @@ from weft.model.problem import Problem
 Rng = np.random.Generator
 
 MEGABYTE = 1e6
-MOST_SPREAD = 1e6
+MOST_SPREAD, MOST_TASKS, MOST_DEVICES = 1e6, 10_000, 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +84,10 @@ class Space:
     """Whether run times follow one speed per device; else each task may have its own on each device."""
 
     def __post_init__(self) -> None:
-        if self.tasks < 3:
-            raise InputError(f"expected at least 3 tasks, got {self.tasks}", field="tasks")
-        if self.devices < 2:
-            raise InputError(f"expected at least 2 devices, got {self.devices}", field="devices")
+        if not 3 <= self.tasks <= MOST_TASKS:
+            raise InputError(f"expected 3 to {MOST_TASKS:,} tasks, got {self.tasks:,}", field="tasks")
+        if not 2 <= self.devices <= MOST_DEVICES:
+            raise InputError(f"expected 2 to {MOST_DEVICES:,} devices, got {self.devices:,}", field="devices")
         if not 1 < self.spread <= MOST_SPREAD:
             raise InputError(
                 f"expected more than 1 and at most {MOST_SPREAD:g}, got {self.spread:g}", field="spread"

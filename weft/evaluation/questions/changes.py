@@ -84,7 +84,8 @@ class Links(Change):
         chosen = _between_nodes(cluster)
         if self.is_factor:
             self._refuse_multiple(table[chosen])
-        changed = np.where(chosen, table * self.amount if self.is_factor else self.amount, table)
+        with np.errstate(over="ignore"):  # what is too much for a number is without limit
+            changed = np.where(chosen, table * self.amount if self.is_factor else self.amount, table)
         return cluster.replaced(**{self.what: changed})
 
     def _refuse_multiple(self, values: Floats) -> None:

@@ -304,6 +304,6 @@ def _refuse_too_many(cell: Scenario, split: str, wanted: int) -> None:
     count = cell.count(split)
     if count is not None and wanted > count:
         raise InputError(
-            f"scenario {cell.name} has {count} problems in its {split} split, asked for {wanted}",
+            f"expected at most {count}, what {cell.name} has in its {split} split, got {wanted}",
             field="problems",
         )

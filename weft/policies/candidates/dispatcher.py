@@ -161,7 +161,8 @@ def _shape(card: Card) -> CandidateArchitecture:
         )
     if not isinstance(shape, CandidateArchitecture):
         raise InputError(
-            f"{card.name} acts on queues by kind (one repeated job), not on single tasks", field="scheduler"
+            f"{card.name} acts on queues by kind (one repeated job) or elastic tasks, not on single tasks",
+            field="scheduler",
         )
     if card.feature_version != FEATURE_VERSION:
         raise InputError(

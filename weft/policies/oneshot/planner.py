@@ -102,7 +102,9 @@ def _read(name: str) -> Policy:
     """Refused where the policy is not of this version."""
     weights, card = load_policy(name)
     if not isinstance(card.architecture, EncoderShape):
-        raise InputError(f"{card.name} is a dispatcher: it plans no graphs", file=name, field="architecture")
+        raise InputError(
+            f"{card.name} decides while jobs run: it plans no graphs", file=name, field="architecture"
+        )
     if card.feature_version != VERSION:
         raise InputError(
             f"trained on features {card.feature_version!r:.60}, this weft has {VERSION!r}: train again",

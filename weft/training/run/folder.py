@@ -150,7 +150,7 @@ def open_run(
     A folder that holds another run, or this one when it is not to be resumed, is refused. ``origin`` is the name or
     file of the recipe, for who wants to repeat the run.
     """
-    path = claim(folder, "run", CONFIG)
+    path = claim(folder, "training run", CONFIG)
     with locked(path, "training in this folder"):
         _prepare(path, spec, origin, is_resumed=is_resumed, notice=on_notice)
         _LOG.info("%s: a run of %s, seed %d", path, spec.algorithm, spec.seed)
