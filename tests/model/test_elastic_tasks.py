@@ -49,7 +49,7 @@ def drawn_problem(seed: int, has_rigid: bool) -> Problem:
         n = int(rng.integers(1, 4))
         curve = rng.integers(-1 if has_rigid else 0, 3, n)
         graph = TaskGraph(
-            rng.integers(1, 9, n).astype(float), curves=tables, curve=curve, courses=courses, switching=[0.25] * 3,
+            rng.integers(1, 9, n).astype(float), curves=tables, curve=curve, courses=courses, switching=[0.25, 0.375, 0.0], jitter=[0.0, 0.4, 1.2],
             resources=NAMES, demands=np.stack([rng.integers(1, 3, n), np.ones(n)], axis=1),
             slots=rng.integers(1, 3, n), memory=rng.integers(0, 3, n) * 2e9,
         )  # fmt: skip
@@ -97,7 +97,29 @@ def test_rounding_never_costs_a_task_a_step():
 def test_a_course_makes_a_task_longer_and_a_change_costs_a_share_of_a_step():
     found = elastic_problem(problem_of(courses=[[2.0, 0.5]], switching=[0.5]), 2.0)
     assert found.types[0].steps((1, 1)) == 5  # 8 x (1/2 + 2) / 2 = 10
-    assert found.switching == 0.75
+    assert found.types[0].switching == 0.75
+
+
+def test_each_curve_has_its_own_jitter_and_cost_of_a_change():
+    graph = TaskGraph(
+        [8.0, 4.0], curves=[TABLE, TABLE], curve=[0, 1], resources=NAMES, demands=[[1.0, 1.0]] * 2,
+        switching=[0.5, 0.0], jitter=[0.0, 0.8],
+    )  # fmt: skip
+    found = elastic_problem(Problem([Job(graph)], cluster_of()), 2.0)
+    assert found.switching == 1.0 and [kind.switching for kind in found.types] == [0.75, 1.0]
+    assert [kind.noise for kind in found.types] == [0.0, pytest.approx(0.4)]
+
+
+def test_the_validator_draws_the_jitter_of_an_episode_again():
+    problem = Problem([Job(graph_of(20.0, jitter=[0.9]), f"j{j}") for j in range(4)], cluster_of())
+    (run,) = run_all(catalog.find("min", ELASTIC), elastic_problem(problem), [3])
+    found = schedule_of(problem, run)
+    assert len(set(run.completion.tolist())) > 1
+    assert list(validate(found)) == []
+    assert {fault.rule for fault in validate(replace(found, realisation=None))} == {"duration"}
+    moved = replace(found.realisation.jitter, key=found.realisation.jitter.key + 1)
+    other = replace(found, realisation=replace(found.realisation, jitter=moved))
+    assert {fault.rule for fault in validate(other)} == {"duration"}
 
 
 def test_tasks_without_a_curve_have_what_they_demand():

@@ -58,6 +58,8 @@ class TaskType:
     """Factors over equal parts of [0, 1), for ``table``."""
     noise: float = 0.0
     """Noise is uniform between this below and above 0."""
+    switching: float = 1.0
+    """What a step's progress is multiplied by where units have changed, besides what the problem says."""
 
     def __post_init__(self) -> None:
         where = f"types.{self.name}"
@@ -86,6 +88,8 @@ class TaskType:
             )
         if not (self.noise >= 0 and np.isfinite(self.noise)):
             raise InputError(f"expected a number >= 0, got {self.noise}", field=f"{where}.noise")
+        if not 0 <= self.switching <= 1:
+            raise InputError(f"expected a number in 0..1, got {self.switching}", field=f"{where}.switching")
         self._check_law(where)
         self._check_end(where)
 

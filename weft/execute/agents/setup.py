@@ -148,6 +148,7 @@ def _as_json(problem: ElasticProblem) -> dict[str, Any]:
 def _of_json(found: dict[str, Any]) -> ElasticProblem:
     types = []
     for kind in found["types"]:
+        kind.setdefault("switching", 1.0)  # runs of earlier versions have none
         tables = {key: np.array(kind[key], np.float64) for key in ("rate", "base")}
         tuples = {key: tuple(kind[key]) for key in ("least", "most", "curve")}
         types.append(TaskType(**{**_typed(kind, TaskType), **tables, **tuples}))

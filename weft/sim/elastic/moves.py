@@ -236,7 +236,7 @@ def _run(w: World, s: State, b: int, j: int) -> None:
     if s.before[b, j, 0] >= 0:
         for r in range(w.least.shape[1]):
             if s.units[b, j, r] != s.before[b, j, r]:
-                gain *= w.switching
+                gain *= w.switching[t]
                 break
     for r in range(w.least.shape[1]):
         s.before[b, j, r] = s.units[b, j, r]
