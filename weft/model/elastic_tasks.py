@@ -42,7 +42,7 @@ class Curve(NamedTuple):
 def refuse_elastic(problem: Problem) -> str | None:
     """Why allocators cannot act on this problem, as far as that shows in a look at its jobs; None: they can."""
     if problem.varies:
-        return "run times vary, and allocators act on stated ones (noise, bias and drift 0)"
+        return "run times vary, and allocators act on stated ones (noise, bias and drift 0; jitter of curves varies speeds)"
     if problem.cluster.num_devices > MOST_CLUSTERS:
         return (
             f"allocators act on at most {MOST_CLUSTERS} devices, and there are {problem.cluster.num_devices}"

@@ -37,6 +37,7 @@ NAMES = (*RESOURCES, "memory")
 """The third one only where capacities have three parts; speeds do not depend on it."""
 TYPES = ("synthetic", "test-bed", "pointer", "amdahl", "table")
 PROGRESS_BY = ("constant", "loss")
+WITH_LOSSES = ("test-bed", "table")
 NUM_EPOCHS = {"vision": 16, "language": 12}
 """Of the types of the test bed that train; the others have none."""
 
@@ -144,6 +145,10 @@ def _types(chosen: Scenario) -> tuple[TaskType, ...]:
     if (named == "table") != bool(chosen.settings["table"]):
         expected = "a file" if named == "table" else f"no file with types={named}"
         raise InputError(f"expected {expected}, got {chosen.settings['table']!r}", field="settings.table")
+    if chosen.settings["progress"] == "loss" and named not in WITH_LOSSES:
+        raise InputError(
+            f"expected constant, for types={named} have no losses, got 'loss'", field="settings.progress"
+        )
     least, most = (_units(str(chosen.settings[key]), key) for key in ("least", "most"))
     if named == "synthetic":
         return (

@@ -47,6 +47,7 @@ VARIANTS = [
     {"conflicts": "count", "pending": "earliest", "num_slots": 3, "noise": 0.1},
     {"stepping": "multi", "conflicts": "count", "links": "bandwidth", "num_slots": 2, "noise": 0.3},
     {"links": "bandwidth", "threshold": 9.5, "weights": (1.0, 3.0), "pending": "earliest"},
+    {"links": "bandwidth", "bandwidth": 0.0},
 ]
 
 

@@ -50,11 +50,11 @@ def _draw_links(w: World, key: int, j: int) -> int:
     if w.links[0] == 1.0:
         best, widest = np.int64(0), -1.0
         for n in range(num_clusters):
-            wide = w.links[1] * keyed_uniform(key, LINK, j, n, 0, 0)
-            if wide >= w.links[2]:
+            draw = keyed_uniform(key, LINK, j, n, 0, 0)
+            if w.links[1] * draw >= w.links[2]:
                 bits |= np.int64(1) << n
-            if wide > widest:
-                best, widest = n, wide
+            if draw > widest:  # by draws: without bandwidth all links are equally wide
+                best, widest = n, draw
         return bits if bits != 0 else np.int64(1) << best
     drawn = np.int64(keyed_uniform(key, LINK, j, num_clusters, 0, 0) * num_clusters)
     count = np.int64(1) + min(drawn, np.int64(num_clusters - 1))
