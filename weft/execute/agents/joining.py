@@ -55,6 +55,9 @@ class Visitor:
                     await self._connection.send(message)
                     reply, _ = await asyncio.wait_for(self._connection.receive(), self.patience)
                     return reply
+                except asyncio.CancelledError:
+                    await self.hang_up()  # the answer to this must not be taken for that to another message
+                    raise
                 except StrangerError as error:
                     raise InputError(str(error), field="--join") from None
                 except (OSError, TimeoutError):
@@ -75,9 +78,9 @@ class Visitor:
 
     async def hang_up(self) -> None:
         """Close the connection, if there is one."""
-        if self._connection is not None:
-            await self._connection.close()
-        self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
     async def _join(self) -> None:
         connection = await reach(self.desk)
