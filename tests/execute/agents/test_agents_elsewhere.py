@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -109,6 +110,40 @@ def test_parties_elsewhere_die_and_return_and_nothing_is_lost(tmp_path, joined, 
     assert found.checked.num_terms >= 3
     kept = (tmp_path / "cluster-1" / "cluster-1.jsonl").read_bytes()
     assert (tmp_path / "run" / "cluster-1.jsonl").read_bytes() == kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_lost_where_parties_elsewhere_die_at_random_moments(tmp_path, joined, seed):
+    rng = random.Random(seed)
+    _, settled = allocator_of("static-10", problem_of("multi", num_tasks=60, conflicts="softmax"))
+    names = ("cluster-0", "cluster-2", "coordinator-0", "coordinator-1")
+    setup = Setup("static-10", seed=seed, step_seconds=0.1, patience=30.0, elsewhere=names, mark="one")
+
+    def start(waited_for: list[str], desk: Address) -> None:
+        if joined.desk is None:
+            joined.desk = desk
+            for name in names:
+                joined.start(name)
+
+    (tmp_path / "run").mkdir()
+    with Agents(tmp_path / "run", setup, settled, start) as agents:
+        until(agents, 2)
+        for _ in range(4):
+            time.sleep(rng.uniform(0.0, 1.0))
+            name = rng.choice([*names, "desk", "source", "cluster-1"])
+            if agents.is_over:
+                break
+            if name in names:
+                joined.kill(name)
+                joined.start(name)
+            else:
+                agents.kill(name)
+                agents.start(name)
+        agents.wait(timeout=LONGEST)
+        found = read_agents(tmp_path / "run")
+    assert found.checked.faults == ()
+    assert found.checked.num_completed == 60 and found.checked.num_again == 0
 
 
 @pytest.mark.parametrize(
