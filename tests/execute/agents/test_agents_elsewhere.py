@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -180,10 +181,27 @@ def test_listening_to_others_needs_a_token_and_an_address(monkeypatch, host: str
         check_listening(Address(host, 7000), "--listen")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.0.1", "::1", "localhost"])
-def test_loopback_needs_no_token(monkeypatch, host: str):
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [("127.0.0.1", True), ("127.9.0.1", True), ("::1", True), ("localhost", True), ("10.0.0.1", False), ("a.b", False)],
+)  # fmt: skip
+def test_loopback_is_known(host: str, is_loopback: bool):
+    assert Address(host, 0).is_loopback is is_loopback
+
+
+def test_loopback_needs_no_token_and_a_free_port(monkeypatch):
     monkeypatch.delenv(TOKEN, raising=False)
-    check_listening(Address(host, 0), "--listen")
+    check_listening(Address("127.0.0.1", 0), "--listen")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address("127.0.0.1", taken.getsockname()[1])
+        with pytest.raises(InputError, match=f"--listen: cannot listen at {address}: Address already in use"):
+            check_listening(address, "--listen")
+
+
+def test_addresses_of_other_machines_cannot_be_listened_at(monkeypatch):
+    monkeypatch.setenv(TOKEN, SECRET)
+    with pytest.raises(InputError, match=r"--listen: cannot listen at 198\.51\.100\.7:0: "):
+        check_listening(Address("198.51.100.7", 0), "--listen")
 
 
 @pytest.mark.parametrize(

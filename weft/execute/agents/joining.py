@@ -171,10 +171,7 @@ async def _be_cluster(visitor: Visitor, index: int, listen: Address | None) -> N
     agent = ClusterServer(visitor.folder, index)
     wanted = listen or Address(visitor.own_host, 0)
     check_listening(wanted, "--listen")
-    try:
-        server, address = await agent.open(wanted)
-    except OSError as error:
-        raise InputError(f"cannot listen at {wanted}: {error.strerror}", field="--listen") from None
+    server, address = await agent.open(wanted)
     write_place(visitor.folder, visitor.name, address)
     await visitor.ask({"kind": "here", "host": address.host, "port": address.port})
     await agent.over.wait()

@@ -13,6 +13,7 @@ import ipaddress
 import os
 import re
 import secrets
+import socket
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -59,7 +60,7 @@ class Address(NamedTuple):
 
 
 def check_listening(address: Address, field: str) -> None:
-    """Refuse an address that others cannot be told, or that is open to them without a token."""
+    """Refuse an address that others cannot be told, that is open to them without a token, or that cannot be had here."""
     if address.host in ("0.0.0.0", "::"):
         raise InputError(
             f"expected an address at which other machines reach this one, got {address.host}", field=field
@@ -70,6 +71,11 @@ def check_listening(address: Address, field: str) -> None:
             f"for {address.host} can be reached from other machines",
             field=field,
         )
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        socket.create_server(address, family=family).close()
+    except OSError as error:
+        raise InputError(f"cannot listen at {address}: {error.strerror}", field=field) from None
 
 
 def _token() -> bytes:
