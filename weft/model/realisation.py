@@ -38,7 +38,7 @@ class Jitter:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Realisation:
-    """What happens in one run of a problem: nothing here depends on a decision."""
+    """What happens in one run of a problem: nothing here depends on a decision, save when draws of jitter begin."""
 
     seed: int
     run_times: Floats  # (num_tasks, num_classes)
