@@ -16,8 +16,11 @@ from weft.model.columns import Floats, Ints
 
 LAWS = ("constant", "root", "table")
 """How the rate depends on progress p: not at all; with sqrt(value - p); by a table over equal parts of [0, 1)."""
-LINKS = ("subset", "bandwidth")
+DRAWN_LINKS = ("subset", "bandwidth")
 """How tasks are connected to clusters: as many as drawn from 1..N; where a drawn bandwidth reaches a threshold."""
+TOLD = "told"
+"""With each task that arrives: nothing is drawn, and a cluster may have less than some tasks need."""
+LINKS = (*DRAWN_LINKS, TOLD)
 PENDING = ("slots", "earliest")
 """How pending sets are filled: free slots after a world step; at once, so that a set has the earliest tasks."""
 STEPPINGS = ("single", "multi")
@@ -277,7 +280,7 @@ class ElasticProblem:
         least = np.array([one.least for one in self.types], np.int64)
         fits = np.asarray((self.capacity[:, None, :] >= least).all(axis=2))  # (N, T)
         if not len(self.arrivals):
-            if not fits.all():
+            if self.links != TOLD and not fits.all():
                 small = self.cluster_names[int(np.argmin(fits.all(axis=1)))]
                 raise InputError(
                     f"cluster {small} has less than a task needs, and tasks may be connected to it alone",
@@ -319,7 +322,7 @@ class ElasticProblem:
 
     def without_arrivals(self) -> ElasticProblem:
         """The problem as far as whoever decides may know it beforehand."""
-        return replace(self, arrivals=NONE_GIVEN) if len(self.arrivals) else self
+        return replace(self, arrivals=NONE_GIVEN, links=TOLD) if len(self.arrivals) else self
 
     def replaced(self, **fields: object) -> ElasticProblem:
         """The problem with other values of some fields."""
