@@ -152,6 +152,32 @@ def test_agents_refuse_what_they_cannot_run(weft: Weft):
         (("edge-multi-3", "--latency", "1e99s"), "--latency: expected at most 3600 seconds"),
         (("edge-multi-3", "--latency", "20s"), "--latency: expected less than the patience of 10 s"),
         (("edge-multi-3", "--replicas", "0"), "--replicas"),
+        (
+            ("edge-multi-3", "--listen", "127.0.0.1:0"),
+            "--listen: expected --elsewhere too: all parties run here",
+        ),
+        (("edge-multi-3", "--elsewhere", ","), "--elsewhere: expected names such as cluster-1, got ','"),
+        (
+            ("edge-multi-3", "--elsewhere", "source"),
+            "--elsewhere: expected cluster-0 to cluster-2 or coordinator-0",
+        ),
+        (
+            ("edge-multi-3", "--elsewhere", "cluster-0", "--listen", "0.0.0.0:1"),
+            "--listen: expected an address at which other machines reach this one, got 0.0.0.0",
+        ),
+        (
+            ("edge-multi-3", "--elsewhere", "cluster-0", "--listen", "10.0.0.1:1"),
+            "--listen: expected a token of at least 16 characters in the environment as WEFT_TOKEN",
+        ),
+        (
+            ("edge-multi-3", "--elsewhere", "coordinator-0", "--kill-coordinator-at", "3"),
+            "--kill-coordinator-at: expected no steps, for coordinators elsewhere cannot be killed from here",
+        ),
+        (
+            ("cluster-1", "--join", "there"),
+            "--join: expected HOST:PORT, such as 192.168.1.5:7000, got 'there'",
+        ),
+        (("cluster-1", "--join", "here:1", "--step", "1s"), "--step: expected no such option with --join"),
     ):
         ran = weft("agents", *words)
         assert (ran.code, said in ran.err) == (2, True), ran.err

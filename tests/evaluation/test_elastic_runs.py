@@ -99,6 +99,10 @@ def test_a_table_may_state_memory_and_has_losses_where_they_are_asked_for(tmp_pa
         ({"capacity": ["16x16", "16x16", "16x0"]}, "(settings.least), got 16x0"),
         ({"capacity": 16}, "settings.capacity: expected a text or a list of texts such as '16x16', got 16"),
         ({"stepping": "both"}, "settings.stepping: expected one of single, multi, got 'both'"),
+        (
+            {"progress": "loss"},
+            "settings.progress: expected constant, for types=synthetic have no losses, got 'loss'",
+        ),
     ],
 )
 def test_wrong_settings_are_explained(settings: dict[str, object], said: str):

@@ -63,15 +63,16 @@ def test_validator_reads_tables_courses_and_switching(fields, rows, is_valid: bo
 def test_best_run_times_take_the_best_units_over_the_whole_course():
     assert problem_of(graph_of()).best_run_times.tolist() == [2.0]
     assert problem_of(graph_of(courses=[[2.0, 0.5]])).best_run_times.tolist() == [2.5]
+    assert problem_of(graph_of(jitter=[1.0])).best_run_times.tolist() == [8.0 / 5.0]
 
 
-def test_files_keep_tables_courses_and_switching():
-    graph = graph_of(courses=[[2.0, 0.5]], switching=[1.0])
+def test_files_keep_tables_courses_switching_and_jitter():
+    graph = graph_of(courses=[[2.0, 0.5]], switching=[1.0], jitter=[0.5])
     again = graph_from_document(graph_document(graph))
-    for key in ("curves", "courses", "switching"):
+    for key in ("curves", "courses", "switching", "jitter"):
         assert getattr(again, key).tolist() == getattr(graph, key).tolist()
     plain = graph_document(TaskGraph([1.0], curves=[[1.0, 2.0]], curve=[0]))
-    assert "courses" not in plain and "switching" not in plain
+    assert not {"courses", "switching", "jitter"} & set(plain)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,8 @@ def test_files_keep_tables_courses_and_switching():
         (lambda: graph_of(courses=[[1.0], [1.0]]), "courses: expected a row for each of 1 curves"),
         (lambda: graph_of(courses=[[0.0]]), "courses: expected finite factors > 0"),
         (lambda: graph_of(switching=[-1.0]), "switching: expected finite times >= 0"),
+        (lambda: graph_of(jitter=[float("nan")]), "jitter: expected finite rates >= 0"),
+        (lambda: graph_of(jitter=[0.1, 0.2]), "jitter: expected 1 values, got shape (2,)"),
     ],
 )  # fmt: skip
 def test_wrong_tables_are_refused(make, said: str):
@@ -89,8 +92,26 @@ def test_wrong_tables_are_refused(make, said: str):
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize("key", ["switching", "jitter"])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (3, "expected a list, one number for each curve, got 3"),
+        ([-1], "[0].value: expected a finite number >= 0, got -1"),
+        (["x"], "[0].value: expected a finite number >= 0, got 'x'"),
+    ],
+)
+def test_files_with_wrong_numbers_per_curve_are_refused(key: str, value: object, said: str):
+    document = graph_document(graph_of()) | {key: value}
+    with pytest.raises(InputError) as raised:
+        graph_from_document(document)
+    assert str(raised.value).startswith(key) and said in str(raised.value)
+
+
 def test_neutral_values_change_nothing():
     one = TaskGraph([4.0], curves=[[1.0, 2.0]], curve=[0])
-    other = TaskGraph([4.0], curves=[[1.0, 2.0]], curve=[0], courses=[[1.0, 1.0]], switching=[0.0])
+    other = TaskGraph(
+        [4.0], curves=[[1.0, 2.0]], curve=[0], courses=[[1.0, 1.0]], switching=[0.0], jitter=[0.0]
+    )
     assert one.best_rates.tolist() == other.best_rates.tolist()
     assert dataclasses.is_dataclass(one)

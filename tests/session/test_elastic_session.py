@@ -8,6 +8,7 @@ import pytest
 from weft import catalog
 from weft.errors import InputError
 from weft.kinds import ELASTIC
+from weft.model.elastic import ElasticProblem, amdahl
 from weft.model.elastic_oracle import episode_key
 from weft.model.elastic_run import CLUSTER, RAN, STEP, TASK, UNITS
 from weft.scenarios import scenario
@@ -42,6 +43,20 @@ def test_session_decides_as_the_simulator_does(name: str, where: str):
         session.stepped()
     assert session.num_alive == 0
     assert session.free("c1").tolist() == [16, 16]
+
+
+def test_clusters_of_a_session_may_have_less_than_some_tasks_need():
+    types = amdahl("gpu", (1, 1), (8, 4), 10, (0.4, 0.5)), amdahl("cpu", (1, 0), (8, 0), 10, (0.9, 0.0))
+    arrivals = np.array([[0, 0, 2], [0, 1, 3]])
+    problem = ElasticProblem(np.array([[8, 0], [8, 4]]), types, 2, 1.0, stepping="multi", arrivals=arrivals)
+    session = ElasticSession(problem, "min")
+    with pytest.raises(
+        InputError, match="clusters: expected clusters with what gpu needs, got 'c0', which has less"
+    ):
+        session.arrived("a", "gpu", ("c0", "c1"))
+    session.arrived("a", "gpu", ("c1",))
+    session.arrived("b", "cpu", ("c0",))
+    assert {one.cluster for one in session.decide().starts} == {"c0", "c1"}
 
 
 def test_decisions_may_change_units_of_running_tasks():

@@ -8,6 +8,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import weft
 from weft.errors import InputError
+from weft.model.elastic import ElasticProblem, TaskType, amdahl
 from weft.scenarios import scenario
 from weft.sim.adapters_elastic import ClusterAgentsEnv
 from weft.sim.elastic.environment import ElasticBatch
@@ -24,6 +25,38 @@ def test_agents_pass_pettingzoo_checker(stepping: str):
 
 def test_agents_pass_pettingzoo_seed_checker():
     parallel_seed_test(make, num_cycles=60)
+
+
+def of_units(capacity: list[list[int]], *types: TaskType, **fields: object) -> ElasticProblem:
+    given = {"num_tasks": 8, "arrival_rate": 2.0, "resources": ("cpu", "gpu", "fpga")[: len(capacity[0])]}
+    return ElasticProblem(np.array(capacity), types, **(given | fields))
+
+
+CPUS = amdahl("cpu", (1,), (8,), 10, (0.9,))
+NO_GPU = amdahl("no-gpu", (1, 0), (8, 0), 10, (0.9, 0.0))
+GPU = amdahl("gpu", (1, 1), (8, 4), 10, (0.4, 0.5))
+THREE = amdahl("three", (1, 1, 1), (8, 8, 4), 10, (0.3, 0.3, 0.3))
+ODD = {
+    "one cluster and one task": lambda: scenario("edge-multi-3", clusters=1, tasks=1).elastic("test", 0),
+    "forty clusters": lambda: scenario("edge-multi-3", clusters=40, tasks=60).elastic("test", 0),
+    "a set of one": lambda: scenario("edge-multi-3", slots=1, tasks=8).elastic("test", 0),
+    "memory": lambda: scenario("edge-multi-3", capacity="16x16x64", least="2x1x8", most="16x16x8", tasks=9).elastic("test", 0),
+    "one resource": lambda: of_units([[8], [4]], CPUS),
+    "three resources": lambda: of_units([[8, 8, 8]] * 2, THREE, stepping="multi"),
+    "a resource that nobody uses": lambda: of_units([[8, 0], [8, 4]], NO_GPU),
+    "a cluster without GPUs": lambda: of_units(
+        [[8, 0], [8, 4]], GPU, NO_GPU, num_tasks=3, arrivals=[[0, 0, 2], [0, 1, 3], [1, 1, 1]], stepping="multi"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_agents_of_odd_clusters_pass_pettingzoo_checkers(name: str):
+    def make() -> ClusterAgentsEnv:
+        return ClusterAgentsEnv(ODD[name]())
+
+    parallel_api_test(make(), num_cycles=60)
+    parallel_seed_test(make, num_cycles=30)
 
 
 def test_agents_play_the_episodes_of_the_batch():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -14,16 +14,36 @@ from weft.cli import output
 
 if TYPE_CHECKING:
     from weft.execute.agents.launching import Status
+    from weft.execute.agents.places import Address
     from weft.execute.agents.running import AgentsRun
     from weft.scenarios import Scenario as Chosen
 
 BROKEN = 1
 """Exit code where a promise was not kept."""
-_OPTIONS = ("scheduler", "replicas", "step", "patience", "latency", "bandwidth", "out")
+_OPTIONS = (
+    "scheduler",
+    "replicas",
+    "step",
+    "patience",
+    "latency",
+    "bandwidth",
+    "out",
+    "elsewhere",
+    "listen",
+    "kill-coordinator-at",
+)
 """Arguments that errors name as options."""
 
+_JOINING = ("scenario", "scheduler", "listen", "join", "out", "as_json")
+"""Arguments that go with --join."""
+
 Scenario = Annotated[
-    str, typer.Argument(metavar="SCENARIO", show_default=False, help="A scenario of edge clusters.")
+    str,
+    typer.Argument(
+        metavar="SCENARIO",
+        show_default=False,
+        help="A scenario of edge clusters; with --join, the party to be: cluster-1, coordinator-0.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the scenario.")
@@ -52,6 +72,22 @@ Bandwidth = Annotated[
 Patience = Annotated[
     str, typer.Option("--patience", metavar="TIME", help="Go on without a cluster that is away for so long.")
 ]
+Elsewhere = Annotated[
+    str | None,
+    typer.Option(
+        "--elsewhere", metavar="NAMES", help="Parties that join from elsewhere: cluster-1,coordinator-0."
+    ),
+]
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        "--listen", metavar="HOST:PORT", help="Where parties join; with --join, where this one listens."
+    ),
+]
+Join = Annotated[
+    str | None,
+    typer.Option("--join", metavar="HOST:PORT", help="Be one party of a run that was started elsewhere."),
+]
 Stepwise = Annotated[
     bool, typer.Option("--stepwise", help="Send state for every logical step, not once per world step.")
 ]
@@ -62,6 +98,7 @@ Out = Annotated[
 
 
 def agents(
+    context: typer.Context,
     scenario: Scenario,
     scheduler: opt.Scheduler = "optimus",
     settings: Settings = None,
@@ -73,10 +110,17 @@ def agents(
     bandwidth: Bandwidth = None,
     patience: Patience = "10s",
     stepwise: Stepwise = False,
+    elsewhere: Elsewhere = None,
+    listen: Listen = None,
+    join: Join = None,
     out: Out = None,
     as_json: opt.Json = False,
 ) -> None:
     """Run edge clusters live; their coordinator may die."""
+    if join is not None:
+        _refuse_besides(context)
+        be_party(scenario, join, listen, out, as_json)
+        return
     from weft.execute.agents.link import Conditions
     from weft.execute.agents.running import run_agents
     from weft.execute.agents.setup import Setup
@@ -94,20 +138,85 @@ def agents(
             stepwise,
             patience=opt.parse_duration(patience, "--patience") or 0.0,
             conditions=Conditions(opt.parse_duration(latency, "--latency") or 0.0, 1e6 * (bandwidth or 0.0)),
+            **_elsewhere(elsewhere, listen),
         )
         told = Progress(problem.num_tasks)
         ran = run_agents(
-            problem, setup, out or new_folder(found.name), kill_at=tuple(kill or []), on_status=told
-        )
-    missed = len(kill or []) + 1 - ran.checked.num_terms
+            problem, setup, out or new_folder(found.name), kill_at=tuple(kill or []), on_status=told,
+            on_waiting=say_waiting,
+        )  # fmt: skip
+    _tell(ran, len(kill or []), seed, as_json)
+
+
+def _tell(ran: AgentsRun, num_kills: int, seed: int, as_json: bool) -> None:
+    """Print what became of a run, and end with an error where a promise was broken."""
+    missed = num_kills + 1 - ran.checked.num_terms
     if missed > 0:
-        output.note(f"--kill-coordinator-at: {missed} of {len(kill or [])} not done, the run was over before")
+        output.note(f"--kill-coordinator-at: {missed} of {num_kills} not done, the run was over before")
     if as_json:
         output.emit(output.document("agents", seed, ran.to_dict()))
     else:
         show(ran)
     if ran.faults:
         raise typer.Exit(BROKEN)
+
+
+class _Apart(TypedDict, total=False):
+    """Fields of the setup that parties elsewhere need."""
+
+    host: str
+    port: int
+    elsewhere: tuple[str, ...]
+
+
+def _elsewhere(names: str | None, listen: str | None) -> _Apart:
+    from weft.errors import InputError
+    from weft.execute.agents.places import HOST, Address
+
+    if names is None:
+        if listen is not None:
+            raise InputError("expected --elsewhere too: all parties run here", field="listen")
+        return {}
+    parties = tuple(opt.split_names([names]))
+    if not parties:
+        raise InputError(f"expected names such as cluster-1, got {names!r}", field="elsewhere")
+    host, port = Address.of(listen, "listen") if listen is not None else (HOST, 0)
+    return {"host": host, "port": port, "elsewhere": parties}
+
+
+def _refuse_besides(context: typer.Context) -> None:
+    """Refuse options that whoever started a run has decided."""
+    from weft.errors import InputError
+
+    for one in context.command.params:
+        source = context.get_parameter_source(str(one.name))
+        is_given = getattr(source, "name", "") == "COMMANDLINE"
+        if is_given and one.name not in _JOINING:
+            raise InputError("expected no such option with --join: the run says it", field=one.opts[0])
+
+
+def say_waiting(names: list[str], desk: Address) -> None:
+    """Say who is waited for, and how they join."""
+    output.note(f"waiting for {', '.join(names)}: weft agents {names[0]} --join {desk}")
+
+
+def be_party(name: str, desk: str, listen: str | None, out: Path | None, as_json: bool) -> None:
+    """Be one party of a run that was started elsewhere, until that is over."""
+    from weft.execute.agents.joining import join_agents
+    from weft.execute.agents.places import Address
+
+    folder = out or new_folder(name)
+    where = None if listen is None else Address.of(listen, "--listen")
+
+    def joined(name: str) -> None:
+        again = shlex.join(["weft", "agents", name, "--join", desk, "--out", str(folder)])
+        output.note(f"{name} has joined {desk}; if it is interrupted: {again}")
+
+    join_agents(name, Address.of(desk, "--join"), folder, listen=where, on_joined=joined)
+    if as_json:
+        output.emit(output.document("agents", None, {"party": name, "folder": str(folder)}))
+    else:
+        output.say(f"{name}: the run is over; journal in {output.safe(folder)}")
 
 
 def _episode(found: Chosen, seed: int) -> tuple[str, int]:

@@ -176,7 +176,8 @@ def _run_edge_clusters(context: typer.Context, name: str) -> None:
         raise InputError(f"is not about edge clusters: see weft agents {name} --help", field=option)
     if given["on"] != "local":
         raise InputError(
-            f"edge clusters run on this machine: expected local, got {given['on']!r}", field="--on"
+            f"edge clusters run on this machine: expected local, got {given['on']!r} (weft agents has --elsewhere)",
+            field="--on",
         )
     scheduler = given["scheduler"] if "scheduler" in told else "optimus"
     run_scenario(name, scheduler, given["settings"], given["seed"], given["out"], given["as_json"])

@@ -32,7 +32,18 @@ NEVER = "never"
 """Run time on a class where a task cannot run."""
 COMMANDS = "commands"
 """Entry of a graph's metadata: what tasks run, by name; nothing runs it unless a person allows that."""
-_TOP_KEYS = ("schema", "name", "time_unit", "metadata", "curves", "courses", "switching", "tasks", "edges")
+_TOP_KEYS = (
+    "schema",
+    "name",
+    "time_unit",
+    "metadata",
+    "curves",
+    "courses",
+    "switching",
+    "jitter",
+    "tasks",
+    "edges",
+)
 _TASK_KEYS = (
     "name",
     "work",
@@ -79,9 +90,8 @@ def graph_from_document(document: Row, name: str = "graph") -> TaskGraph:
         demands=demands,
         curves=_curves(document),
         courses=_rows_of_numbers(document, "courses"),
-        switching=numbers(document.get("switching", []), "switching", "value")
-        if "switching" in document
-        else 0.0,
+        switching=_per_curve(document, "switching"),
+        jitter=_per_curve(document, "jitter"),
         curve=whole_numbers([row.get("curve", -1) for row in tasks], "tasks", "curve", low=-1),
         saved=saved,
         name=document.get("name", name),
@@ -197,6 +207,14 @@ def _rows_of_numbers(document: Row, key: str) -> Floats | None:
     return np.array([numbers(row, f"{key}[{k}]", "rate") for k, row in enumerate(_alike(rows, key))])
 
 
+def _per_curve(document: Row, key: str) -> Floats | float:
+    if key not in document:
+        return 0.0
+    if not isinstance(document[key], list):
+        raise InputError(f"expected a list, one number for each curve, got {shown(document[key])}", field=key)
+    return numbers(document[key], key, "value")
+
+
 def _alike(rows: list[Any], key: str) -> list[Any]:
     """The rows, if they are of one length."""
     if len({len(row) if isinstance(row, list) else -1 for row in rows}) > 1:
@@ -267,8 +285,9 @@ def graph_document(graph: TaskGraph) -> dict[str, Any]:
         document["curves"] = graph.curves.tolist()
     if graph.courses.size:
         document["courses"] = graph.courses.tolist()
-    if graph.switching.any():
-        document["switching"] = graph.switching.tolist()
+    for key, per_curve in (("switching", graph.switching), ("jitter", graph.jitter)):
+        if per_curve.any():
+            document[key] = per_curve.tolist()
     document["tasks"] = _task_rows(graph)
     document["edges"] = _edge_rows(graph)
     return document

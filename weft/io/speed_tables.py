@@ -26,6 +26,10 @@ from weft.model.columns import Floats
 NUM_PARTS = 20
 """Into so many equal parts of [0, 1) progress is divided where losses give its course."""
 
+MOST = 10_000
+"""Units in a row at most."""
+SHORTEST, LONGEST = 1e-9, 1e12
+"""Seconds in a row at least and at most."""
 LOSS, MEMORY = "loss", "memory"
 Units = tuple[int, ...]
 Epochs = list[tuple[float, float]]
@@ -125,13 +129,17 @@ def _row(cells: list[str], header: list[str], num_resources: int, line: int) -> 
         raise InputError("expected the name of a task, got an empty one", field="task", line=line)
     values = {key: _number(cell, key, line) for key, cell in zip(header[1:], cells[1:], strict=True)}
     given = cells[1 : header.index("seconds")]  # units of resources, and perhaps of memory
-    whole = [int(one) for one in map(float, given) if 0 <= one <= 10_000 and one == int(one)]
+    whole = [int(one) for one in map(float, given) if 0 <= one <= MOST and one == int(one)]
     if len(whole) != len(given):
-        raise InputError(f"expected whole numbers of units, got {', '.join(given)}", line=line)
-    seconds, loss = values["seconds"], values.get(LOSS, np.nan)
-    if not 0 < seconds < 1e12:
         raise InputError(
-            f"expected a number > 0, got {cells[header.index('seconds')]}", field="seconds", line=line
+            f"expected whole numbers of units, at most {MOST:,}, got {', '.join(given)}", line=line
+        )
+    seconds, loss = values["seconds"], values.get(LOSS, np.nan)
+    if not SHORTEST <= seconds <= LONGEST:
+        raise InputError(
+            f"expected a number from {SHORTEST:g} to {LONGEST:g}, got {cells[header.index('seconds')]}",
+            field="seconds",
+            line=line,
         )
     if LOSS in values and not np.isfinite(loss):
         raise InputError(f"expected a finite number, got {cells[-1]}", field=LOSS, line=line)
@@ -141,6 +149,8 @@ def _row(cells: list[str], header: list[str], num_resources: int, line: int) -> 
 
 def _number(cell: str, key: str, line: int) -> float:
     try:
+        if "_" in cell or not cell.isascii():  # which Python would read
+            raise ValueError
         return float(cell)
     except ValueError:
         raise InputError(f"expected a number, got {cell!r:.40}", field=key, line=line) from None

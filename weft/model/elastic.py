@@ -16,8 +16,11 @@ from weft.model.columns import Floats, Ints
 
 LAWS = ("constant", "root", "table")
 """How the rate depends on progress p: not at all; with sqrt(value - p); by a table over equal parts of [0, 1)."""
-LINKS = ("subset", "bandwidth")
+DRAWN_LINKS = ("subset", "bandwidth")
 """How tasks are connected to clusters: as many as drawn from 1..N; where a drawn bandwidth reaches a threshold."""
+TOLD = "told"
+"""With each task that arrives: nothing is drawn, and a cluster may have less than some tasks need."""
+LINKS = (*DRAWN_LINKS, TOLD)
 PENDING = ("slots", "earliest")
 """How pending sets are filled: free slots after a world step; at once, so that a set has the earliest tasks."""
 STEPPINGS = ("single", "multi")
@@ -58,6 +61,8 @@ class TaskType:
     """Factors over equal parts of [0, 1), for ``table``."""
     noise: float = 0.0
     """Noise is uniform between this below and above 0."""
+    switching: float = 1.0
+    """What a step's progress is multiplied by where units have changed, besides what the problem says."""
 
     def __post_init__(self) -> None:
         where = f"types.{self.name}"
@@ -86,6 +91,8 @@ class TaskType:
             )
         if not (self.noise >= 0 and np.isfinite(self.noise)):
             raise InputError(f"expected a number >= 0, got {self.noise}", field=f"{where}.noise")
+        if not 0 <= self.switching <= 1:
+            raise InputError(f"expected a number in 0..1, got {self.switching}", field=f"{where}.switching")
         self._check_law(where)
         self._check_end(where)
 
@@ -273,7 +280,7 @@ class ElasticProblem:
         least = np.array([one.least for one in self.types], np.int64)
         fits = np.asarray((self.capacity[:, None, :] >= least).all(axis=2))  # (N, T)
         if not len(self.arrivals):
-            if not fits.all():
+            if self.links != TOLD and not fits.all():
                 small = self.cluster_names[int(np.argmin(fits.all(axis=1)))]
                 raise InputError(
                     f"cluster {small} has less than a task needs, and tasks may be connected to it alone",
@@ -315,7 +322,7 @@ class ElasticProblem:
 
     def without_arrivals(self) -> ElasticProblem:
         """The problem as far as whoever decides may know it beforehand."""
-        return replace(self, arrivals=NONE_GIVEN) if len(self.arrivals) else self
+        return replace(self, arrivals=NONE_GIVEN, links=TOLD) if len(self.arrivals) else self
 
     def replaced(self, **fields: object) -> ElasticProblem:
         """The problem with other values of some fields."""

@@ -139,7 +139,8 @@ def _task(run: ElasticRun, task: int, rows: list[int], draws: np.ndarray) -> Ite
             yield f"units: task {task} has {units}, and may have {kind.most}"
         noise = kind.noise * (2.0 * float(draws[at]) - 1.0)
         gain = kind.gain(units, progress, noise)
-        progress += gain * (run.problem.switching if before not in (None, units) else 1.0)
+        has_changed = before not in (None, units)
+        progress += gain * (run.problem.switching * kind.switching if has_changed else 1.0)
         if abs(progress - float(run.progress[at])) > CLOSE:
             yield f"progress: task {task} is at {progress:.6g} after step {row[STEP]}, not {run.progress[at]:.6g}"
         progress, before = float(run.progress[at]), units

@@ -5,13 +5,18 @@ Tasks end within a world step where their work does; their device has its units 
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from weft.model.columns import Ints
+from weft.model.elastic_oracle import episode_key
 from weft.model.elastic_run import CLUSTER, STEP, TASK, UNITS, ElasticRun
 from weft.model.elastic_tasks import Curve, arrival_order, curve_of
 from weft.model.problem import Problem
+from weft.model.realisation import Jitter, expected
 from weft.model.schedule import Schedule
 
 
@@ -35,7 +40,7 @@ class _Given(NamedTuple):
 def schedule_of(problem: Problem, run: ElasticRun, step: float = 1.0) -> Schedule:
     """The schedule of a problem that an episode of its elastic problem is, with the same length of a world step."""
     order, width = arrival_order(problem), len(problem.jobs[0].graph.resources)
-    lost = (1.0 - run.problem.switching) * step
+    jitter = _jitter(problem, run, order, step)
     rows: list[tuple[int, int, _Span]] = []
     by_task = np.lexsort((run.rows[:, STEP], run.rows[:, TASK]))
     for own in np.split(by_task, np.flatnonzero(np.diff(run.rows[by_task, TASK])) + 1):
@@ -44,7 +49,9 @@ def schedule_of(problem: Problem, run: ElasticRun, step: float = 1.0) -> Schedul
         device, units = int(run.rows[own[0], CLUSTER]), run.rows[own, UNITS:]
         is_enough = np.asarray((units >= kind.least).all(axis=1)).tolist()
         given = _Given(run.rows[own, STEP].tolist(), units.tolist(), is_enough)
-        rows += [(number, device, span) for span in _spans(curve_of(problem, number), given, step, lost)]
+        speed = _Speed(curve_of(problem, number), number, jitter)
+        rows += [(number, device, span) for span in _spans(speed, given, step)]
+    is_stated = all(not job.graph.jitter.any() for job in problem.jobs)
     return Schedule(
         problem,
         np.array([number for number, _, _ in rows]),
@@ -52,27 +59,49 @@ def schedule_of(problem: Problem, run: ElasticRun, step: float = 1.0) -> Schedul
         np.array([span.start for _, _, span in rows]),
         np.array([span.finish for _, _, span in rows]),
         units=np.array([span.units for _, _, span in rows], np.float64).reshape(len(rows), width),
+        realisation=None if is_stated else replace(expected(problem), jitter=jitter),
     )
 
 
-def _spans(curve: Curve, given: _Given, step: float, lost: float) -> list[_Span]:
+def _jitter(problem: Problem, run: ElasticRun, order: Ints, step: float) -> Jitter:
+    """The draws of the episode, by the numbers that tasks have in the problem."""
+    number, first = np.empty_like(order), np.empty_like(order)
+    number[order], first[order] = np.arange(problem.num_tasks), run.start
+    return Jitter(episode_key(run.seed), step, number, first)
+
+
+class _Speed(NamedTuple):
+    """How fast one task of an episode is."""
+
+    curve: Curve
+    number: int
+    drawn: Jitter
+
+    def at(self, step: int, units: list[int]) -> float:
+        """Its speed in a world step, with enough units."""
+        shape = self.curve.rate.shape
+        rate = float(self.curve.rate[tuple(0 if n == 1 else u for u, n in zip(units, shape, strict=True))])
+        if not self.curve.jitter:
+            return rate
+        return max(0.0, rate + self.curve.jitter * self.drawn.draw(self.number, step))
+
+
+def _spans(speed: _Speed, given: _Given, step: float) -> list[_Span]:
     """The spans of one task; slots and memory stand before units of what has a name, on which its speed depends."""
     found: list[_Span] = []
+    curve = speed.curve
     left, before, ends = curve.length, given.units[0], given.steps[-1]
     for at, units, is_enough in zip(*given, strict=True):
-        charged, before = lost if units != before else 0.0, units
+        charged, before = curve.lost if units != before else 0.0, units
         if not is_enough:
             continue
         named = units[len(units) - len(curve.least) :]
-        rate = float(
-            curve.rate[tuple(0 if n == 1 else u for u, n in zip(named, curve.rate.shape, strict=True))]
-        )
+        rate = speed.at(at, named)
         is_new = bool(found) and found[-1].units != named
         # the problem counts changes from span to span: where it sees none, the span starts after what was lost
         begin, start = at * step, at * step + (0.0 if is_new else charged)
-        finish = (
-            (at + 1) * step if at != ends else min((at + 1) * step, begin + charged + max(0.0, left) / rate)
-        )
+        took = max(0.0, left) / rate if at == ends and rate > 0 else math.inf
+        finish = min((at + 1) * step, begin + charged + took)
         left -= max(0.0, finish - begin - charged) * rate
         if found and not is_new and found[-1].finish == start:
             found[-1] = found[-1]._replace(finish=finish)

@@ -33,14 +33,16 @@ class Curve(NamedTuple):
     rate: Floats  # (most + 1 of each, or 1 where least is most) speed; 1: that of the stated run time
     length: float
     """Time that it takes at speed 1."""
-    lost: float
+    lost: float = 0.0
     """Time without progress at each change of units."""
+    jitter: float = 0.0
+    """Half the width of the draw that is added to the speed in every step of time."""
 
 
 def refuse_elastic(problem: Problem) -> str | None:
     """Why allocators cannot act on this problem, as far as that shows in a look at its jobs; None: they can."""
     if problem.varies:
-        return "run times vary, and allocators act on stated ones (noise, bias and drift 0)"
+        return "run times vary, and allocators act on stated ones (noise, bias and drift 0; jitter of curves varies speeds)"
     if problem.cluster.num_devices > MOST_CLUSTERS:
         return (
             f"allocators act on at most {MOST_CLUSTERS} devices, and there are {problem.cluster.num_devices}"
@@ -87,6 +89,7 @@ def elastic_problem(problem: Problem, step: float = 1.0) -> ElasticProblem:
         raise UnsupportedError(reason)
     curves = [curve_of(problem, number) for number in range(problem.num_tasks)]
     held, named = _held(problem, curves), problem.jobs[0].graph.resources
+    _refuse_slow_changes(curves, step)
     types, kind = _types(problem, curves, held, step)
     links = _links(problem, curves)
     return ElasticProblem(
@@ -95,7 +98,6 @@ def elastic_problem(problem: Problem, step: float = 1.0) -> ElasticProblem:
         num_tasks=problem.num_tasks,
         arrival_rate=1.0,
         resources=(*held, *named),
-        switching=_switching(problem, curves, step),
         stepping="multi",
         conflicts="own",
         name=problem.name,
@@ -118,7 +120,7 @@ def curve_of(problem: Problem, number: int) -> Curve:
     alone = _alone(problem, number)
     if k < 0:
         units = _whole(job.graph.demands[local], f"tasks.{name}.demands")
-        return Curve(units, units, np.ones((1,) * len(units)), alone, 0.0)
+        return Curve(units, units, np.ones((1,) * len(units)), alone)
     table = job.graph.curves[k]
     if table.ndim == 1:
         table = np.concatenate([[0.0], table])
@@ -131,7 +133,8 @@ def curve_of(problem: Problem, number: int) -> Curve:
             f"demands {_shown(wanted)} units, and its curve ends at {_shown(most)}", field=f"tasks.{name}"
         )
     length = alone * float(job.graph.course_lengths[k])
-    return Curve(least, most, np.asarray(table), length, float(job.graph.switching[k]))
+    lost, jitter = float(job.graph.switching[k]), float(job.graph.jitter[k])
+    return Curve(least, most, np.asarray(table), length, lost, jitter)
 
 
 def _shown(units: tuple[int, ...]) -> str:
@@ -276,12 +279,15 @@ def _types(
     for i, one in enumerate(curves):
         more = tuple(int(each.need[i]) for each in held.values())
         rate = one.rate * (step / one.length * (1.0 + MARGIN))
-        key = (kinds[i], more, one.least, one.most, rate.tobytes())
+        noise, switching = one.jitter * step / one.length, 1.0 - one.lost / step
+        key = (kinds[i], more, one.least, one.most, rate.tobytes(), noise, switching)
         if key not in found:
             found[key] = len(types)
             table = rate.reshape((1,) * len(more) + rate.shape)
             name = _apart(kinds[i], types)
-            types.append(TaskType(name, more + one.least, more + one.most, table, np.zeros_like(table)))
+            bounds = more + one.least, more + one.most
+            none = np.zeros_like(table)
+            types.append(TaskType(name, *bounds, table, none, noise=noise, switching=switching))
         number[i] = found[key]
     return tuple(types), number
 
@@ -309,20 +315,13 @@ def _links(problem: Problem, curves: list[Curve]) -> Ints:
     return np.array(found, np.int64)
 
 
-def _switching(problem: Problem, curves: list[Curve], step: float) -> float:
-    """Share of a world step that is left where units have changed."""
-    costs = sorted({one.lost for one in curves if one.least != one.most})
-    if len(costs) > 1:
+def _refuse_slow_changes(curves: list[Curve], step: float) -> None:
+    most = max(one.lost for one in curves)
+    if most > step:  # what is left of a step could be below 0
         raise UnsupportedError(
-            f"a change of units costs {costs[0]:g} or {costs[-1]:g}: allocators know one cost for all tasks",
+            f"a change of units costs {most:g}, more than a world step of {step:g} (--set step=)",
             field="switching",
         )
-    if costs and costs[0] > step:
-        raise UnsupportedError(
-            f"a change of units costs {costs[0]:g}, more than a world step of {step:g} (--set step=)",
-            field="switching",
-        )
-    return 1.0 - costs[0] / step if costs else 1.0
 
 
 def _steps(problem: Problem, step: float) -> Ints:

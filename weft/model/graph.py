@@ -83,6 +83,8 @@ class TaskGraph:
     courses, switching
         How the rate of each curve changes with progress, as factors over equal parts of it (none: it
         does not), and the time that passes without progress whenever the units of a task change.
+    jitter
+        Half the width of a uniform draw that is added to the rate of each curve in every step of time; a rate is never below 0.
     saved
         Share of its run time per class that a task saves where it follows its only parent within one launch
         (:mod:`weft.model.launches`); 0: it cannot follow there.
@@ -107,6 +109,7 @@ class TaskGraph:
     curve: Ints32  # (num_tasks,)
     courses: Floats  # (num_curves or 0, num_parts)
     switching: Floats  # (num_curves,)
+    jitter: Floats  # (num_curves,)
     saved: Floats  # (num_tasks, num_classes), or (0, 0): nothing is
     name: str
     time_unit: str
@@ -134,6 +137,7 @@ class TaskGraph:
         curve: npt.ArrayLike = -1,
         courses: npt.ArrayLike | None = None,
         switching: npt.ArrayLike = 0.0,
+        jitter: npt.ArrayLike = 0.0,
         saved: npt.ArrayLike | None = None,
         name: str = "graph",
         time_unit: str = "s",
@@ -165,8 +169,9 @@ class TaskGraph:
         }
         if saved is not None and np.any(saved):
             columns["saved"] = table_of(saved, n, len(classes), 0.0, "saved")
-        lost = switching if np.size(switching) else 0.0  # a graph that had no curves is given some
-        columns["switching"] = column_of(lost, len(columns["curves"]), np.float64, "switching")
+        for key, given in (("switching", switching), ("jitter", jitter)):
+            per_curve = given if np.size(given) else 0.0  # a graph that had no curves is given some
+            columns[key] = column_of(per_curve, len(columns["curves"]), np.float64, key)
         sort_edges(columns, n)
         for key, value in columns.items():
             value.setflags(write=False)
@@ -272,8 +277,8 @@ class TaskGraph:
 
     @cached_property
     def best_rates(self) -> Floats:
-        """The rate of each curve with its best units, on average over the course of a task; (num_curves,)."""
-        best = self.curves.reshape(len(self.curves), -1).max(axis=1, initial=0.0)
+        """The rate of each curve with its best units and draws, on average over the course of a task; (num_curves,)."""
+        best = self.curves.reshape(len(self.curves), -1).max(axis=1, initial=0.0) + self.jitter
         return np.asarray(best / self.course_lengths)
 
     @cached_property

@@ -84,6 +84,8 @@ def _check_curves(graph: TaskGraph) -> None:
         raise InputError("expected finite factors > 0", field="courses")
     if not ((graph.switching >= 0) & np.isfinite(graph.switching)).all():
         raise InputError("expected finite times >= 0", field="switching")
+    if not ((graph.jitter >= 0) & np.isfinite(graph.jitter)).all():
+        raise InputError("expected finite rates >= 0", field="jitter")
 
 
 def _check_saved(graph: TaskGraph) -> None:

@@ -18,6 +18,8 @@ from weft.model.schedule import DONE, Schedule
 
 SECONDS_PER = {"s": 1.0, "unit": 1.0, "ms": 0.001, "us": 0.000001, "min": 60.0, "h": 3600.0}
 """Links are in seconds, run times in the unit of their graph."""
+CLOSE = 1e-9
+"""How far before a whole number of steps a time may be and still belong to the next one."""
 
 
 class OracleInput:
@@ -53,6 +55,7 @@ class OracleInput:
         self.second = 1.0 / SECONDS_PER[self.graphs[0].time_unit]
         self.taken = self._taken(realisation)
         self.realised = None if realisation is None else realisation.run_times.tolist()
+        self.jitter = None if realisation is None else realisation.jitter
 
     def _taken(self, realisation: Realisation | None) -> list[list[bool]]:
         if realisation is not None:
@@ -215,6 +218,20 @@ class OracleInput:
             return float(curve[place]) if is_inside else math.nan
         units = max(1, round(sum(self.units[row]))) if self.units else 1
         return float(curve[units - 1]) if units <= len(curve) else math.nan
+
+    def covered(self, row: int, start: float) -> float:
+        """What a row covers from a time on: its rate times time, in each step with the draw of that step."""
+        task, rate, end = self.task[row], self.rate(row), self.finish[row]
+        half = float(self.graphs[self.job[task]].jitter[self.curve[task]])
+        if self.jitter is None or half == 0.0 or rate == 0.0:
+            return rate * (end - start)
+        step = math.floor(start / self.jitter.step + CLOSE)
+        total, at = 0.0, start
+        while at < end:
+            upto = min(end, (step + 1) * self.jitter.step)
+            total += max(0.0, rate + half * self.jitter.draw(task, step)) * (upto - at)
+            at, step = upto, step + 1
+        return total
 
     def course(self, task: int) -> float:
         """How much more than its run time at rate 1 a task takes, for its rate changes with its progress."""

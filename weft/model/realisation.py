@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import InputError
-from weft.model.draws import BIAS, BRANCH, NOISE, WANDER, keyed_uniform
-from weft.model.graph import ALWAYS, Bools, Floats, TaskGraph
+from weft.model.draws import BIAS, BRANCH, NOISE, PROGRESS, WANDER, keyed_uniform
+from weft.model.graph import ALWAYS, Bools, Floats, Ints, TaskGraph
 from weft.model.noise import factors, normal
 
 if TYPE_CHECKING:
@@ -21,13 +21,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Jitter:
+    """The draws that the jitter of speed curves takes: one for each task and step of time since it was placed."""
+
+    key: int
+    step: float
+    """Length of a step of time."""
+    number: Ints  # (num_tasks,) under which the draws of a task are keyed
+    first: Ints  # (num_tasks,) step in which it was placed
+
+    def draw(self, task: int, step: int) -> float:
+        """Uniform between -1 and 1, for a task in a step."""
+        ran = step - int(self.first[task])
+        return 2.0 * float(keyed_uniform(self.key, PROGRESS, int(self.number[task]), ran, 0, 0)) - 1.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Realisation:
-    """What happens in one run of a problem: nothing here depends on a decision."""
+    """What happens in one run of a problem: nothing here depends on a decision, save when draws of jitter begin."""
 
     seed: int
     run_times: Floats  # (num_tasks, num_classes)
     taken: tuple[Bools, ...]  # per job: (num_edges,) whether the edge is taken
     runs: Bools  # (num_tasks,) whether the task runs at all
+    jitter: Jitter | None = None
+    """Draws for elastic tasks whose speed varies from step to step; None: it is as stated."""
 
     @cached_property
     def is_full(self) -> bool:

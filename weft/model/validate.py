@@ -173,8 +173,9 @@ def _elastic_duration(given: OracleInput, rows: list[int]) -> Iterator[Violation
             yield broken(given, "duration", f"starts before its row until {upto} ends", row)
         upto = max(upto, given.finish[row])
         idle = min(took, overhead)
-        took, overhead = took - idle, overhead - idle
-        share += rate * took / (expected * whole) if expected else 1.0 / len(rows)
+        overhead -= idle
+        covered = given.covered(row, given.start[row] + idle)
+        share += covered / (expected * whole) if expected else 1.0 / len(rows)
         rounding += rate * ROUNDING * abs(given.finish[row]) / (expected * whole) if expected else 0.0
     is_done = given.outcome[rows[-1]] == DONE
     if is_done and overhead > TOLERANCE * upto:

@@ -15,7 +15,7 @@ from weft.model.columns import Floats
 from weft.model.draws import PROGRESS, keyed_uniform
 from weft.model.elastic import (
     CONFLICTS,
-    LINKS,
+    DRAWN_LINKS,
     MOST_CAPACITY,
     MOST_UNITS,
     PENDING,
@@ -37,6 +37,7 @@ NAMES = (*RESOURCES, "memory")
 """The third one only where capacities have three parts; speeds do not depend on it."""
 TYPES = ("synthetic", "test-bed", "pointer", "amdahl", "table")
 PROGRESS_BY = ("constant", "loss")
+WITH_LOSSES = ("test-bed", "table")
 NUM_EPOCHS = {"vision": 16, "language": 12}
 """Of the types of the test bed that train; the others have none."""
 
@@ -55,7 +56,7 @@ SETTINGS = (
     Setting("switching", "number", 0.5, "progress of a step in which units have changed is multiplied by this", 0, 1),
     Setting("stepping", "text", "single", "tasks a cluster takes in a world step: one, or as many as fit", choices=STEPPINGS),
     Setting("conflicts", "text", "own", "who gets a task that several clusters pick; own: as the allocator says", choices=CONFLICTS),
-    Setting("links", "text", "subset", "clusters a task may run on: a random subset, or those in reach of its bandwidth", choices=LINKS),
+    Setting("links", "text", "subset", "clusters a task may run on: a random subset, or those in reach of its bandwidth", choices=DRAWN_LINKS),
     Setting("bandwidth", "number", 10.0, "bandwidths lie between 0 and this", 0, 1e9),
     Setting("threshold", "number", 5.0, "bandwidth that connects; a task without any has its best link", 0, 1e9),
     Setting("pending", "text", "slots", "pending sets: slots that are filled after a world step, or the earliest tasks", choices=PENDING),
@@ -144,6 +145,10 @@ def _types(chosen: Scenario) -> tuple[TaskType, ...]:
     if (named == "table") != bool(chosen.settings["table"]):
         expected = "a file" if named == "table" else f"no file with types={named}"
         raise InputError(f"expected {expected}, got {chosen.settings['table']!r}", field="settings.table")
+    if chosen.settings["progress"] == "loss" and named not in WITH_LOSSES:
+        raise InputError(
+            f"expected constant, for types={named} have no losses, got 'loss'", field="settings.progress"
+        )
     least, most = (_units(str(chosen.settings[key]), key) for key in ("least", "most"))
     if named == "synthetic":
         return (

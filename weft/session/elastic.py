@@ -121,6 +121,13 @@ class ElasticSession:
             raise InputError(f"expected some of {', '.join(known)}, got {shown(clusters)}", field="clusters")
         if len(self._names) == self.problem.num_tasks:
             raise InputError(f"the session has room for {len(self._names)} tasks", field="room")
+        least = np.array(self.problem.types[types.index(kind)].least)
+        for name in clusters:
+            if (self.problem.capacity[known.index(name)] < least).any():
+                raise InputError(
+                    f"expected clusters with what {kind} needs, got {name!r}, which has less",
+                    field="clusters",
+                )
         links = sum(1 << known.index(name) for name in set(clusters))
         self._number[task] = int(report_arrival(self._state, 0, types.index(kind), links))
         self._names.append(task)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from weft.errors import InputError
 from weft.execute.agents.running import check_agents, read_agents, run_agents
-from weft.execute.agents.setup import PROBLEM, RUN, Setup
+from weft.execute.agents.setup import PROBLEM, RUN, Setup, read_setup, write_setup
 from weft.scenarios import scenario
 
 
@@ -30,6 +31,27 @@ def folder(kept: Path, tmp_path: Path) -> Path:
 
 def changed(file: Path, **fields: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+def test_setup_is_read_as_it_was_written(tmp_path: Path):
+    given = Setup("min", host="10.0.0.1", port=7, elsewhere=("cluster-1", "coordinator-0"), mark="m")
+    problem = scenario("edge-multi-3", tasks=5).elastic("test", 0)
+    posed = problem.replaced(types=tuple(replace(one, switching=0.3, noise=0.2) for one in problem.types))
+    write_setup(tmp_path, given, posed)
+    setup, found = read_setup(tmp_path)
+    assert setup == given
+    assert [(one.switching, one.noise) for one in found.types] == [(0.3, 0.2)] * 2
+
+
+def test_folders_of_earlier_versions_are_read(folder: Path):
+    run, problem = (json.loads((folder / name).read_text()) for name in (RUN, PROBLEM))
+    for key in ("host", "port", "elsewhere", "mark"):
+        del run[key]
+    for kind in problem["types"]:
+        del kind["switching"]
+    (folder / RUN).write_text(json.dumps(run))
+    (folder / PROBLEM).write_text(json.dumps(problem))
+    assert read_agents(folder).faults == ()
 
 
 def test_agents_folder_is_read(folder: Path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from agents_in_memory import World, greedy, play, problem_of, sharing
 
@@ -46,6 +48,12 @@ def rows_of_journals(world):
     return sorted(rows)
 
 
+def test_agents_in_lockstep_equal_the_kernel_where_types_change_at_different_costs():
+    found = problem_of("multi", num_tasks=40, conflicts="softmax", noise=0.1)
+    types = tuple(replace(one, switching=left) for one, left in zip(found.types, (0.25, 0.8), strict=True))
+    check_lockstep(found.replaced(types=types), sharing)
+
+
 @pytest.mark.parametrize("fills", [greedy, sharing])
 @pytest.mark.parametrize("is_stepwise", [False, True])
 @pytest.mark.parametrize(
@@ -58,7 +66,11 @@ def rows_of_journals(world):
     ],
 )
 def test_agents_in_lockstep_equal_the_kernel(stepping, fields, is_stepwise, fills):
-    problem, seed = problem_of(stepping, num_tasks=60, **fields), 11
+    check_lockstep(problem_of(stepping, num_tasks=60, **fields), fills, is_stepwise)
+
+
+def check_lockstep(problem, fills, is_stepwise: bool = False) -> None:
+    seed = 11
     world = World(problem, seed, fills, is_stepwise)
     leader = play(world)
     assert leader.phase == "over"

@@ -140,7 +140,7 @@ class Plain:
                 noise = kind.noise * (2.0 * self.draw(PROGRESS, j, task.ran) - 1.0)
                 gain = kind.gain(task.units, task.progress, noise)
                 if task.before is not None and task.before != task.units:
-                    gain *= self.problem.switching
+                    gain *= self.problem.switching * kind.switching
                 task.progress += gain
                 task.before = task.units
                 task.ran += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ VARIANTS = [
     {"conflicts": "count", "pending": "earliest", "num_slots": 3, "noise": 0.1},
     {"stepping": "multi", "conflicts": "count", "links": "bandwidth", "num_slots": 2, "noise": 0.3},
     {"links": "bandwidth", "threshold": 9.5, "weights": (1.0, 3.0), "pending": "earliest"},
+    {"links": "bandwidth", "bandwidth": 0.0},
 ]
 
 
@@ -203,8 +205,10 @@ def test_earliest_sets_are_the_earliest_waiting_tasks_at_any_time():
             assert held == waiting[:10]
 
 
-def test_a_change_of_units_costs_the_switching_factor_once():
-    problem = problem_of(num_clusters=1, num_tasks=1, rate=50.0, weights=(1.0, 0.0), switching=0.5)
+@pytest.mark.parametrize("of_all", [0.5, 1.0])
+def test_a_change_of_units_costs_the_switching_factor_once(of_all: float):
+    problem = problem_of(num_clusters=1, num_tasks=1, rate=50.0, weights=(1.0, 0.0), switching=of_all)
+    problem = problem.replaced(types=tuple(replace(one, switching=0.5 / of_all) for one in problem.types))
     batch = ElasticBatch(problem, seed=3)
     none, zero = np.array([[-1]]), np.zeros((1, 1, 2), np.int64)
     batch.act(np.array([[0]]), np.array([[[2, 1]]]))

@@ -1,4 +1,4 @@
-"""One process of a run: ``cluster FOLDER INDEX``, ``source FOLDER`` or ``coordinator FOLDER RANK [NAMES]``."""
+"""One process of a run: ``cluster FOLDER INDEX``, ``source FOLDER``, ``desk FOLDER`` or ``coordinator FOLDER RANK [NAMES]``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from weft.errors import WeftError
 
 def main(words: list[str]) -> int:
     """Do what the words say until it is over, or until whoever started this closes our input."""
+    from weft.execute.agents.desk import DESK, Desk
     from weft.execute.agents.serving import ClusterServer, SourceServer, end_with_starter
 
     role, folder = words[0], Path(words[1])
@@ -19,6 +20,8 @@ def main(words: list[str]) -> int:
     try:
         if role == "coordinator":
             asyncio.run(_coordinate(folder, int(words[2]), json.loads(words[3])))
+        elif role == DESK:
+            asyncio.run(Desk(folder).listen())
         else:
             server = SourceServer(folder) if role == "source" else ClusterServer(folder, int(words[2]))
             asyncio.run(server.listen())
@@ -34,12 +37,13 @@ async def _coordinate(folder: Path, rank: int, allowed: list[str]) -> None:
     from weft import plugins
     from weft.execute.agents.coordinating import Coordinator
     from weft.execute.agents.deciding import warm_mirror
+    from weft.execute.agents.places import FolderPlaces
     from weft.execute.agents.setup import read_setup
 
     plugins.allow(allowed)
     setup, problem = read_setup(folder)
     mirror = warm_mirror(setup, problem)
-    await Coordinator(folder, rank, setup, problem, mirror).run()
+    await Coordinator(folder, FolderPlaces(folder), rank, setup, problem, mirror).run()
 
 
 if __name__ == "__main__":

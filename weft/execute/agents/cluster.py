@@ -254,7 +254,7 @@ class ClusterAgent:
             noise = kind.noise * (2.0 * draw - 1.0)
         gain = kind.gain(held.units, held.progress, noise)
         if held.before is not None and held.before != held.units:
-            gain *= self.problem.switching
+            gain *= self.problem.switching * kind.switching
         held.before = held.units
         held.served = [had + u for had, u in zip(held.served, held.units, strict=True)]
         held.progress += gain

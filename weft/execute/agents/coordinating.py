@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from weft.execute.agents.leader import SOURCE, Leader, ProtocolError, Sends
-from weft.execute.agents.link import FREE, Connection, connect
+from weft.execute.agents.link import FREE, Connection
 from weft.execute.agents.mirror import Mirror
+from weft.execute.agents.places import Places, connect
 from weft.execute.agents.serving import RETRY, cluster_name
 from weft.execute.agents.setup import Setup
 from weft.execute.agents.tasks import Message
@@ -23,13 +24,19 @@ FIRST_TURN = 5.0
 """At the start, later replicas wait this much longer each, so that the first one leads."""
 
 
+def decisions_file(folder: Path, rank: int) -> Path:
+    """What a coordinator measures."""
+    return folder / f"decisions-{rank}.jsonl"
+
+
 class Coordinator:
     """One replica."""
 
     def __init__(
-        self, folder: Path, rank: int, setup: Setup, problem: ElasticProblem, mirror: Mirror
+        self, folder: Path, places: Places, rank: int, setup: Setup, problem: ElasticProblem, mirror: Mirror
     ) -> None:
-        self.folder, self.rank, self.setup, self.problem, self.mirror = folder, rank, setup, problem, mirror
+        self.folder, self.places, self.rank = folder, places, rank
+        self.setup, self.problem, self.mirror = setup, problem, mirror
         self._watched: dict[int, Connection] = {}
 
     async def run(self) -> None:
@@ -40,8 +47,7 @@ class Coordinator:
                 return
             replicas = self.setup.replicas
             term = (highest // replicas + 1) * replicas + self.rank
-            leading = Leading(self.folder, self.rank, self.setup, self.problem, self.mirror, term)
-            if await leading.run():
+            if await Leading(self, term).run():
                 return
 
     async def _stand_by(self) -> int | None:
@@ -71,7 +77,7 @@ class Coordinator:
     async def _who(self, cluster: int) -> Message | None:
         try:
             if cluster not in self._watched:
-                self._watched[cluster] = await connect(self.folder, cluster_name(cluster))
+                self._watched[cluster] = await connect(self.places, cluster_name(cluster))
             connection = self._watched[cluster]
             await connection.send({"kind": "who"})
             reply, _ = await asyncio.wait_for(connection.receive(), self.setup.lease)
@@ -86,11 +92,14 @@ class Coordinator:
 class Leading:
     """One term of one coordinator, and what it measures: a line per decision."""
 
-    def __init__(
-        self, folder: Path, rank: int, setup: Setup, problem: ElasticProblem, mirror: Mirror, term: int
-    ) -> None:
-        self.folder, self.rank, self.setup = folder, rank, setup
-        self.leader = Leader(problem.num_clusters, problem.num_slots, term, mirror.decide)
+    def __init__(self, replica: Coordinator, term: int) -> None:
+        self.log, self.places, self.setup = (
+            decisions_file(replica.folder, replica.rank),
+            replica.places,
+            replica.setup,
+        )
+        problem = replica.problem
+        self.leader = Leader(problem.num_clusters, problem.num_slots, term, replica.mirror.decide)
         self._parties = [SOURCE, *range(problem.num_clusters)]
         self._outboxes: dict[int, asyncio.Queue[Message]] = {
             party: asyncio.Queue() for party in self._parties
@@ -104,7 +113,7 @@ class Leading:
         tasks = [asyncio.create_task(self._talk(party)) for party in self._parties]
         try:
             self._post(self.leader.begin())
-            with open(self.folder / f"decisions-{self.rank}.jsonl", "a", encoding="utf-8") as log:
+            with open(self.log, "a", encoding="utf-8") as log:
                 await self._lead(lambda row: print(json.dumps(row), file=log, flush=True))
         finally:
             for task in tasks:
@@ -159,7 +168,7 @@ class Leading:
         since = time.monotonic()
         while True:
             try:
-                connection = await connect(self.folder, name, conditions)
+                connection = await connect(self.places, name, conditions)
             except OSError:
                 if time.monotonic() - since > self.setup.patience:
                     self._give_up(party)

@@ -1,4 +1,4 @@
-"""Starts all processes of a run on this machine, lets faults happen on request, and says what became of it."""
+"""Starts the processes of a run on this machine, waits for those elsewhere, lets faults happen on request, and says what became of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from typing import IO, Any, Self
 
 from weft import plugins
 from weft.errors import WeftError
+from weft.execute.agents.coordinating import decisions_file
+from weft.execute.agents.desk import DESK, done_file, kept_file, missing
 from weft.execute.agents.journal import read_lines
+from weft.execute.agents.places import Address, read_place
 from weft.execute.agents.serving import cluster_name
 from weft.execute.agents.setup import Setup, write_setup
 from weft.model.elastic import ElasticProblem
@@ -96,9 +99,15 @@ class Process:
 class Agents:
     """All processes of a run; to be used in a ``with`` statement."""
 
-    def __init__(self, folder: Path, setup: Setup, problem: ElasticProblem) -> None:
-        self.folder, self.setup, self.problem = folder, setup, problem
-        self._tails = [Tail(folder / f"decisions-{rank}.jsonl") for rank in range(setup.replicas)]
+    def __init__(
+        self,
+        folder: Path,
+        setup: Setup,
+        problem: ElasticProblem,
+        on_waiting: Callable[[list[str], Address], None] | None = None,
+    ) -> None:
+        self.folder, self.setup, self.problem, self.on_waiting = folder, setup, problem, on_waiting
+        self._tails = [Tail(decisions_file(folder, rank)) for rank in range(setup.replicas)]
         self.processes: dict[str, Process] = {}
         self._status = Status(0, problem.num_tasks, -1, -1)
         self._num_killed = 0
@@ -107,14 +116,35 @@ class Agents:
         write_setup(self.folder, self.setup, self.problem)
         try:
             self.start("source")
-            for n in range(self.problem.num_clusters):
-                self.start(cluster_name(n))
-            for rank in range(self.setup.replicas):
-                self.start(f"coordinator-{rank}")
+            self._start_here("cluster", self.problem.num_clusters)
+            if self.setup.elsewhere:
+                self.start(DESK)
+                self._wait_for_clusters()
+            self._start_here("coordinator", self.setup.replicas)
         except BaseException:
             self._end()
             raise
         return self
+
+    def _start_here(self, role: str, count: int) -> None:
+        names = [f"{role}-{n}" for n in range(count)]
+        for name in names:
+            if name not in self.setup.elsewhere:
+                self.start(name)
+
+    def _wait_for_clusters(self) -> None:
+        """Until all clusters elsewhere have joined; who is waited for is said once, and again when that changes."""
+        said: list[str] | None = None
+        while (absent := missing(self.folder, self.setup.elsewhere)) or said is None:
+            with contextlib.suppress(OSError):
+                desk = read_place(self.folder, DESK)
+                waited_for = absent or list(self.setup.elsewhere)
+                if waited_for != said and self.on_waiting is not None:
+                    self.on_waiting(waited_for, desk)
+                said = waited_for
+            self._look_for_deaths()
+            self.start_killed()
+            time.sleep(LOOK)
 
     def __exit__(self, *_: object) -> None:
         self._end()
@@ -171,10 +201,25 @@ class Agents:
                 raise AgentsError(f"not over after {timeout:g} s, {self.status.left} tasks left")
             time.sleep(LOOK)
 
+        self._wait_for_copies()
+
+    def _wait_for_copies(self) -> None:
+        """Until parties elsewhere have sent all they wrote; one that is away is waited for as long as there is patience."""
+        until = time.monotonic() + self.setup.patience
+        joined = [name for name in self.setup.elsewhere if kept_file(self.folder, name).exists()]
+        while time.monotonic() < until and not all(done_file(self.folder, name).exists() for name in joined):
+            self.start_killed()
+            time.sleep(LOOK)
+
     @property
     def is_over(self) -> bool:
         """Whether a coordinator has ended well."""
-        return any(one.code == 0 for name, one in self.processes.items() if name.startswith("coordinator"))
+        here = any(one.code == 0 for name, one in self.processes.items() if name.startswith("coordinator"))
+        return here or any(done_file(self.folder, name).exists() for name in self._coordinators_elsewhere)
+
+    @property
+    def _coordinators_elsewhere(self) -> list[str]:
+        return [name for name in self.setup.elsewhere if name.startswith("coordinator")]
 
     def _look_for_deaths(self) -> None:
         codes = {name: one.code for name, one in self.processes.items()}
@@ -182,7 +227,7 @@ class Agents:
             if code is not None and code > 0:
                 raise AgentsError(self.processes[name].last_words or f"{name} ended with {code}")
         ends = [code for name, code in codes.items() if name.startswith("coordinator")]
-        if None not in ends and 0 not in ends:
+        if ends and None not in ends and 0 not in ends and not self._coordinators_elsewhere:
             raise AgentsError("no coordinator is left; with --replicas more, another one takes over")
 
 

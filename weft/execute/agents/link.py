@@ -1,4 +1,4 @@
-"""Messages over TCP on this machine: four bytes of length, then JSON. Nothing that arrives is evaluated.
+"""Messages over TCP: four bytes of length, then JSON. Nothing that arrives is evaluated.
 
 A link may be slow on purpose: every message then takes a latency and its bits over a bandwidth.
 """
@@ -9,12 +9,10 @@ import asyncio
 import contextlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from weft.errors import InputError
 from weft.execute.agents.tasks import Message
 
-HOST = "127.0.0.1"
 MOST_BYTES = 64 * 2**20
 HEAD = 4
 LONGEST = 3600.0
@@ -85,11 +83,11 @@ class Connection:
         await self._writer.drain()
         return len(data)
 
-    async def receive(self) -> tuple[Message, int]:
-        """The next message and its size; raises ``ConnectionError`` where the other end has gone."""
+    async def receive(self, most: int = MOST_BYTES) -> tuple[Message, int]:
+        """The next message, of so many bytes at most, and its size; raises ``ConnectionError`` where the other end has gone."""
         try:
             size = int.from_bytes(await self._reader.readexactly(HEAD), "big")
-            if size > MOST_BYTES:
+            if size > most:
                 raise ConnectionError(f"a message of {size} bytes")
             found = json.loads(await self._reader.readexactly(size))
         except asyncio.IncompleteReadError:
@@ -100,22 +98,13 @@ class Connection:
             raise ConnectionError("a message that is not an object")
         return found, HEAD + size
 
+    @property
+    def own_host(self) -> str:
+        """The address of this end."""
+        return str(self._writer.get_extra_info("sockname")[0])
+
     async def close(self) -> None:
         """Hang up."""
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
-
-
-def port_file(folder: Path, name: str) -> Path:
-    """Where a party writes the port it listens at."""
-    return folder / f"{name}.port"
-
-
-async def connect(folder: Path, name: str, conditions: Conditions = FREE) -> Connection:
-    """Reach a party of a run; raises ``OSError`` where nobody listens."""
-    text = port_file(folder, name).read_text(encoding="ascii")
-    if not text.strip().isdigit():
-        raise ConnectionError(f"{name} has not said where it listens")
-    reader, writer = await asyncio.open_connection(HOST, int(text))
-    return Connection(reader, writer, conditions)

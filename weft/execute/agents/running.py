@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +14,12 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.execute.agents.check import Checked, Checker, Rules
+from weft.execute.agents.coordinating import decisions_file
 from weft.execute.agents.deciding import allocator_of
+from weft.execute.agents.desk import party_of
 from weft.execute.agents.journal import read_lines
 from weft.execute.agents.launching import Agents, Status, journals
+from weft.execute.agents.places import Address, check_listening
 from weft.execute.agents.recorded import recorded_run
 from weft.execute.agents.serving import cluster_name
 from weft.execute.agents.setup import RUN, Setup, read_setup
@@ -133,8 +137,12 @@ def run_agents(
     restart: bool = True,
     timeout: float = float("inf"),
     on_status: Callable[[Status], None] | None = None,
+    on_waiting: Callable[[list[str], Address], None] | None = None,
 ) -> AgentsRun:
     """Run an episode with a process per cluster, one for the source, and coordinators.
+
+    Parties that the setup names as elsewhere are not started: ``join_agents`` makes another process one of them.
+    ``on_waiting`` is told who is waited for, and where they join.
 
     ``kill_at`` names world steps at which the leading coordinator is killed. Each step kills another leader:
     where the last one died too shortly before, the next to decide something is killed. Whatever was killed, by
@@ -143,11 +151,12 @@ def run_agents(
     _, problem = allocator_of(setup.scheduler, problem)
     if kill_at and setup.replicas < 2 and not restart:
         raise InputError("expected another coordinator to take over, got 1", field="replicas")
+    setup = _checked_elsewhere(setup, problem, kill_at)
     path = claim(folder, "run of agents", RUN)
     if (path / RUN).exists():
         raise InputError("there is a run in this folder; --out names another", file=str(path))
     left, killed = sorted(kill_at), -1
-    with Agents(path, setup, problem) as agents:
+    with Agents(path, setup, problem, on_waiting) as agents:
 
         def look(status: Status) -> None:
             nonlocal killed
@@ -164,6 +173,20 @@ def run_agents(
 
         agents.wait(look, timeout)
     return read_agents(path)
+
+
+def _checked_elsewhere(setup: Setup, problem: ElasticProblem, kill_at: tuple[int, ...]) -> Setup:
+    """The setup with a mark of this run, where parties run elsewhere; refused where they could not."""
+    if not setup.elsewhere:
+        return setup
+    roles = [party_of(name, problem.num_clusters, setup.replicas, "elsewhere")[0] for name in setup.elsewhere]
+    if kill_at and "coordinator" in roles:
+        raise InputError(
+            "expected no steps, for coordinators elsewhere cannot be killed from here",
+            field="kill-coordinator-at",
+        )
+    check_listening(Address(setup.host, setup.port), "listen")
+    return replace(setup, mark=secrets.token_hex(8))
 
 
 def check_agents(folder: str | Path) -> Checked:
@@ -184,7 +207,7 @@ def read_agents(folder: str | Path) -> AgentsRun:
     clusters, source = _all_journals(path, problem.num_clusters)
     checked = _checked(path, problem, clusters, source)
     run = _recorded(path, (problem, setup.seed), clusters, source, checked)
-    files = [path / f"decisions-{rank}.jsonl" for rank in range(setup.replicas)]
+    files = [decisions_file(path, rank) for rank in range(setup.replicas)]
     try:
         rows = sorted((row for file in files for row in read_lines(file)), key=lambda row: row["term"])
         trips = tuple(_trip(row, problem.num_clusters) for row in rows if row["ok"])

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from weft.execute.agents.cluster import ClusterAgent
 from weft.execute.agents.journal import Journal
-from weft.execute.agents.link import FREE, HOST, Conditions, Connection, connect, port_file
-from weft.execute.agents.setup import read_setup
+from weft.execute.agents.link import FREE, Conditions, Connection
+from weft.execute.agents.places import Address, FolderPlaces, Places, connect, greet, write_place
+from weft.execute.agents.setup import Setup, read_setup
 from weft.execute.agents.source import Source, draw_tasks
 from weft.execute.agents.tasks import Message
 from weft.model.elastic_oracle import episode_key
@@ -40,22 +41,26 @@ def end_with_starter() -> None:
 class Server:
     """Listens, and knows whether the coordinator that was promised obedience is still there."""
 
-    def __init__(self, folder: Path, name: str, conditions: Conditions) -> None:
-        self.folder, self.name, self.conditions = folder, name, conditions
+    def __init__(self, folder: Path, name: str, setup: Setup, conditions: Conditions) -> None:
+        self.folder, self.name, self.setup, self.conditions = folder, name, setup, conditions
+        self.places: Places = FolderPlaces(folder)
         self.journal = Journal(folder / f"{name}.jsonl")
+        self.over = asyncio.Event()
+        """Set when whoever leads has said that all is over, and was answered."""
         self._leader: Connection | None = None
         self._heard = 0.0
 
     async def listen(self) -> None:
         """Take connections until this process ends."""
-        server = await asyncio.start_server(self._serve, HOST, 0)
-        port = server.sockets[0].getsockname()[1]
-        path = port_file(self.folder, self.name)
-        part = path.with_suffix(".part")
-        part.write_text(f"{port}\n", encoding="ascii")
-        os.replace(part, path)
+        server, address = await self.open(Address(self.setup.host, 0))
+        write_place(self.folder, self.name, address)
         async with server:
             await server.serve_forever()
+
+    async def open(self, address: Address) -> tuple[asyncio.Server, Address]:
+        """Take connections from now on; where."""
+        server = await asyncio.start_server(self._serve, address.host, address.port)
+        return server, Address(address.host, server.sockets[0].getsockname()[1])
 
     async def handle(self, message: Message, connection: Connection) -> Message | None:
         """Answer a message; None: later, or never."""
@@ -73,8 +78,11 @@ class Server:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(reader, writer)
-        with contextlib.suppress(OSError):
-            while True:
+        with contextlib.suppress(
+            OSError, asyncio.CancelledError
+        ):  # cancelled at the end: nothing is left to do
+            is_known = await greet(connection)
+            while is_known:
                 message, _ = await connection.receive()
                 reply = await self.handle(message, connection)
                 if reply is None:
@@ -82,6 +90,8 @@ class Server:
                 is_state = reply["kind"] in ("promised", "state")
                 connection.conditions = self.conditions if is_state else FREE
                 await connection.send(reply, self.conditions.state_bytes if is_state else 0)
+                if reply["kind"] == "stopped":
+                    self.over.set()
         if self._leader is connection:
             self._leader = None
         await connection.close()
@@ -92,7 +102,7 @@ class ClusterServer(Server):
 
     def __init__(self, folder: Path, index: int) -> None:
         setup, problem = read_setup(folder)
-        super().__init__(folder, cluster_name(index), setup.conditions)
+        super().__init__(folder, cluster_name(index), setup, setup.conditions)
         self.agent = ClusterAgent(problem, index, episode_key(setup.seed))
         self.agent.replay(self.journal.lines)
 
@@ -109,7 +119,7 @@ class SourceServer(Server):
 
     def __init__(self, folder: Path) -> None:
         setup, problem = read_setup(folder)
-        super().__init__(folder, "source", FREE)
+        super().__init__(folder, "source", setup, FREE)
         tasks = draw_tasks(problem, episode_key(setup.seed))
         self.source = Source(tasks, problem.num_clusters)
         self.source.replay(self.journal.lines)
@@ -141,7 +151,7 @@ class SourceServer(Server):
         """Keep one cluster supplied, through its deaths and returns."""
         while True:
             try:
-                connection = await connect(self.folder, cluster_name(cluster))
+                connection = await connect(self.places, cluster_name(cluster))
                 await self._supply(cluster, connection)
             except OSError:
                 await asyncio.sleep(RETRY)

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.execute.agents.link import Conditions
+from weft.execute.agents.places import HOST
 from weft.io.sources import shown
 from weft.model.elastic import ElasticProblem, TaskType
 
@@ -44,6 +45,14 @@ class Setup:
     """Seconds after which coordinators go on without a cluster that is away."""
     conditions: Conditions = field(default_factory=Conditions)
     """Of the links between coordinator and clusters."""
+    host: str = HOST
+    """Where the parties of this machine listen;"""
+    port: int = 0
+    """and where those elsewhere join them; 0: any that is free."""
+    elsewhere: tuple[str, ...] = ()
+    """Parties that somebody starts elsewhere: ``cluster-1``, ``coordinator-0``."""
+    mark: str = ""
+    """Tells runs with parties elsewhere apart."""
 
     def __post_init__(self) -> None:
         if self.replicas < 1:
@@ -64,6 +73,10 @@ class Setup:
     def silence(self) -> float:
         """Seconds without a word after which the leader is taken for dead: the lease, and what a round trip takes."""
         return self.lease + 2 * self.conditions.delay(USUAL_BYTES)
+
+
+_EARLIER: dict[str, Any] = {"host": HOST, "port": 0, "elsewhere": [], "mark": ""}
+"""What runs of earlier versions do not say."""
 
 
 def write_setup(folder: Path, setup: Setup, problem: ElasticProblem) -> None:
@@ -88,6 +101,8 @@ def read_setup(folder: Path) -> tuple[Setup, ElasticProblem]:
     if found.pop("schema", None) != SCHEMA:
         raise InputError(f"expected {SCHEMA!r}", file=str(folder / RUN), field="schema")
     with _as_written(folder / RUN):
+        found = _EARLIER | found
+        found["elsewhere"] = tuple(map(str, found["elsewhere"]))
         found["conditions"] = Conditions(**_typed(found["conditions"], Conditions))
         setup = Setup(**_typed(found, Setup))
     document = _read(folder / PROBLEM)
@@ -148,6 +163,7 @@ def _as_json(problem: ElasticProblem) -> dict[str, Any]:
 def _of_json(found: dict[str, Any]) -> ElasticProblem:
     types = []
     for kind in found["types"]:
+        kind.setdefault("switching", 1.0)  # runs of earlier versions have none
         tables = {key: np.array(kind[key], np.float64) for key in ("rate", "base")}
         tuples = {key: tuple(kind[key]) for key in ("least", "most", "curve")}
         types.append(TaskType(**{**_typed(kind, TaskType), **tables, **tuples}))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from weft.errors import InputError
 from weft.model.columns import Bools, Floats, Ints
 from weft.model.draws import EPISODE
-from weft.model.elastic import ElasticProblem
+from weft.model.elastic import TOLD, ElasticProblem
 from weft.sim.elastic.conflicts import act
 from weft.sim.elastic.moves import begin
 from weft.sim.elastic.observation import ElasticSight, new_sight, observe
@@ -115,6 +115,8 @@ class ElasticBatch:
     ) -> None:  # fmt: skip
         if num_envs < 1:
             raise InputError(f"expected a whole number >= 1, got {num_envs}", field="num_envs")
+        if problem.links == TOLD and not len(problem.arrivals):
+            raise InputError("expected arrivals: tasks say which clusters they may use", field="links")
         given = {"stepping": stepping, "conflicts": conflicts}
         self.problem = problem.replaced(**{key: value for key, value in given.items() if value})
         self.num_envs = num_envs

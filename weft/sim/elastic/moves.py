@@ -50,11 +50,11 @@ def _draw_links(w: World, key: int, j: int) -> int:
     if w.links[0] == 1.0:
         best, widest = np.int64(0), -1.0
         for n in range(num_clusters):
-            wide = w.links[1] * keyed_uniform(key, LINK, j, n, 0, 0)
-            if wide >= w.links[2]:
+            draw = keyed_uniform(key, LINK, j, n, 0, 0)
+            if w.links[1] * draw >= w.links[2]:
                 bits |= np.int64(1) << n
-            if wide > widest:
-                best, widest = n, wide
+            if draw > widest:  # by draws: without bandwidth all links are equally wide
+                best, widest = n, draw
         return bits if bits != 0 else np.int64(1) << best
     drawn = np.int64(keyed_uniform(key, LINK, j, num_clusters, 0, 0) * num_clusters)
     count = np.int64(1) + min(drawn, np.int64(num_clusters - 1))
@@ -236,7 +236,7 @@ def _run(w: World, s: State, b: int, j: int) -> None:
     if s.before[b, j, 0] >= 0:
         for r in range(w.least.shape[1]):
             if s.units[b, j, r] != s.before[b, j, r]:
-                gain *= w.switching
+                gain *= w.switching[t]
                 break
     for r in range(w.least.shape[1]):
         s.before[b, j, r] = s.units[b, j, r]

@@ -54,12 +54,18 @@ def new_sight(problem: ElasticProblem, num_envs: int) -> ElasticSight:
 
 
 @inlined
+def _share(w: World, r: int, units: int) -> float:
+    """Units as a share of the most that any task may have, which is 0 where no task uses the resource."""
+    return units / max(w.grid[r], np.int64(1))
+
+
+@inlined
 def _write_cluster(w: World, s: State, b: int, n: int, out: ElasticSight) -> None:
     num_resources = w.least.shape[1]
     x = out.cluster[b, n]
     for r in range(num_resources):
-        x[r] = s.free[b, n, r] / w.grid[r]
-        x[num_resources + r] = w.capacity[n, r] / w.grid[r]
+        x[r] = _share(w, r, s.free[b, n, r])
+        x[num_resources + r] = _share(w, r, w.capacity[n, r])
         out.most[b, n, r] = min(s.free[b, n, r], w.grid[r])
     x[2 * num_resources] = s.queued[b, n] / STEPS
     x[2 * num_resources + 1] = s.in_set[b, n] / STEPS
@@ -72,7 +78,7 @@ def _write_waiting(w: World, s: State, b: int, j: int, row: int, out: ElasticSig
     num_types, num_resources = w.least.shape
     t, x = s.kind[b, j], out.waiting[b, row]
     for r in range(num_resources):
-        x[r] = w.least[t, r] / w.grid[r]
+        x[r] = _share(w, r, w.least[t, r])
         out.least[b, row, r] = w.least[t, r]
         out.top[b, row, r] = w.most[t, r]
     for k in range(num_types):
@@ -94,7 +100,7 @@ def _write_running(w: World, s: State, b: int, n: int, k: int, out: ElasticSight
             x[i] = 0.0
         return
     for r in range(num_resources):
-        x[r] = s.units[b, j, r] / w.grid[r]
+        x[r] = _share(w, r, s.units[b, j, r])
     for t in range(num_types):
         x[num_resources + t] = 1.0 if t == s.kind[b, j] else 0.0
     x[num_resources + num_types] = (s.now[b] - s.start[b, j]) / STEPS

@@ -37,7 +37,7 @@ class World(NamedTuple):
     share: Floats  # (T,) of the types up to each, in all tasks
     links: Floats  # (3,) place in ``LINKS``, bandwidth, threshold
     arrival_rate: float
-    switching: float
+    switching: Floats  # (T,)
     is_multi: bool
     is_earliest: bool
     conflicts: int  # place in ``CONFLICTS``
@@ -138,7 +138,7 @@ def compile_world(problem: ElasticProblem) -> World:
         share=np.cumsum(weights / weights.sum()),
         links=np.array([LINKS.index(problem.links), problem.bandwidth, problem.threshold], np.float64),
         arrival_rate=float(problem.arrival_rate),
-        switching=float(problem.switching),
+        switching=np.array([problem.switching * one.switching for one in types], np.float64),
         is_multi=problem.stepping == "multi",
         is_earliest=problem.pending == "earliest",
         conflicts=CONFLICTS.index("softmax" if problem.conflicts == "own" else problem.conflicts),
