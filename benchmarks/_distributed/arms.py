@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from benchmarks._distributed.setups import recipe_of
 from weft.model.fluid import fluid_load, fluid_misses
 from weft.policies.candidates.architecture import Q
 from weft.sim.tasks.pipeline_features import PipelineSight
-from weft.training.candidates.judges import judge_of
+from weft.training.candidates.judges import TaskJudge, judge_of
+from weft.training.candidates.pipeline_judge import PipelineJudge
 from weft.training.candidates.recipe import TaskRecipe
 from weft.training.candidates.setup import candidate_card, env_from
 from weft.training.distributed.apex import Apex
@@ -31,7 +33,8 @@ from weft.training.distributed.config import Distributed
 from weft.training.distributed.curriculum import EXPLORATIONS, LADDER, Curriculum
 from weft.training.distributed.points import held_out
 from weft.training.distributed.rollouts import SpreadPPO
-from weft.training.distributed.run import maker_of, scheduler_of, transport_of
+from weft.training.distributed.run import TaskEnvMaker, grid_of, maker_of, scheduler_of, transport_of
+from weft.training.distributed.scheduler import Grid
 from weft.training.dqn.config import DQNConfig
 from weft.training.ppo.config import PPOConfig
 
@@ -64,6 +67,16 @@ class Curve:
     percent: list[list[float]]  # by judgement, by cell
 
 
+@dataclass(frozen=True)
+class Ground:
+    """What all arms are trained and judged on."""
+
+    recipe: TaskRecipe[DQNConfig | PPOConfig]
+    maker: TaskEnvMaker
+    grid: Grid
+    judge: TaskJudge | PipelineJudge
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this part."""
     parser.add_argument("--recipe", default="workflows-dqn-quick")
@@ -89,7 +102,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train all arms with all seeds and print a table."""
     splits = {"whole": [False], "split": [True], "each": [False, True]}[options.split]
-    recipe = recipe_of(options.recipe, options.changes)
+    ground = _ground(options.recipe, tuple(options.changes))
+    recipe = ground.recipe
     explorations = [""] if isinstance(recipe.config, PPOConfig) else options.explorations
     arms = [
         Arm(order, how, is_split, actors)
@@ -108,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
     curves = [kept[str(arm), seed] for arm in arms for seed in options.seeds]
     _show(arms, curves, options)
     if isinstance(recipe.sight, PipelineSight):
-        _show_yardsticks(recipe, options.held_out)
+        _show_yardsticks(ground, options.held_out)
     if options.figure is not None:
         draw(arms, curves, options.figure)
     return 0
@@ -138,9 +152,9 @@ def _trained(options: argparse.Namespace, arm: Arm, seed: int) -> Curve:
         order=arm.order, is_split=arm.is_split, episodes=options.episodes, held_out=options.held_out, **how
     )
     spread = replace(Distributed(), engine=options.engine, actors=arm.actors)
-    plain = recipe_of(options.recipe, options.changes)
-    recipe = replace(plain, distributed=spread, curriculum=curriculum)
-    judge, learner = judge_of(recipe), _learner(recipe, seed)
+    ground = _ground(options.recipe, tuple(options.changes))
+    recipe = replace(ground.recipe, distributed=spread, curriculum=curriculum)
+    judge, learner = ground.judge, _learner(recipe, ground, seed)
     every = max(1, learner.num_updates // options.judged)
     samples, seconds, percent, spent, started = [], [], [], 0.0, time.perf_counter()
     try:
@@ -158,10 +172,18 @@ def _trained(options: argparse.Namespace, arm: Arm, seed: int) -> Curve:
         learner.close()
 
 
-def _learner(recipe: TaskRecipe[DQNConfig | PPOConfig], seed: int) -> Apex | SpreadPPO:
+@cache
+def _ground(name: str, changes: tuple[str, ...]) -> Ground:
+    """What the arms of a recipe have in common."""
+    recipe = recipe_of(name, list(changes))
+    maker = maker_of(recipe, is_leased=True)
+    return Ground(recipe, maker, grid_of(recipe, maker), judge_of(recipe))
+
+
+def _learner(recipe: TaskRecipe[DQNConfig | PPOConfig], ground: Ground, seed: int) -> Apex | SpreadPPO:
     """The learner of a recipe whose configurations are lent."""
-    maker, spread, config = maker_of(recipe, is_leased=True), recipe.distributed, recipe.config
-    given = {"seed": seed, "scheduler": scheduler_of(recipe, maker, seed)}
+    maker, spread, config = ground.maker, recipe.distributed, recipe.config
+    given = {"seed": seed, "scheduler": scheduler_of(recipe, ground.grid, seed)}
     if isinstance(config, PPOConfig):
         env = env_from(maker.setup, config.num_envs, seed)
         card = candidate_card(recipe)
@@ -170,9 +192,10 @@ def _learner(recipe: TaskRecipe[DQNConfig | PPOConfig], seed: int) -> Apex | Spr
     return Apex(transport_of(spread, None), maker, config, spread, card=card, **given)
 
 
-def _show_yardsticks(recipe: TaskRecipe[DQNConfig | PPOConfig], share: float) -> None:
+def _show_yardsticks(ground: Ground, share: float) -> None:
     """What rules miss in the same validation, and what nobody can help missing."""
-    judge, num_cells = judge_of(recipe), len(recipe.cells)
+    judge, recipe = ground.judge, ground.recipe
+    num_cells = len(recipe.cells)
     kept_back = held_out(num_cells, share)
     problems = [cell[0] for cell in recipe.by_cell("validation", [1] * num_cells)]
     rows = {name: judge.percent_by_cell(shares) for name, shares in judge.rules.items()}

@@ -17,7 +17,7 @@ from weft.training.candidates.setup import env_from
 from weft.training.distributed.local import LocalTransport
 from weft.training.distributed.points import held_out
 from weft.training.distributed.rollouts import SpreadPPO
-from weft.training.distributed.run import maker_of, scheduler_of
+from weft.training.distributed.run import grid_of, maker_of, scheduler_of
 from weft.training.recipes import read_recipe
 
 TINY = {
@@ -49,7 +49,7 @@ def learner_of(recipe: TaskRecipe, dies: dict[str, list[int]] | None = None) -> 
         recipe.config,
         recipe.distributed,
         seed=1,
-        scheduler=scheduler_of(recipe, maker, 1),
+        scheduler=scheduler_of(recipe, grid_of(recipe, maker), 1),
     )
 
 

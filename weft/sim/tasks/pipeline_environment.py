@@ -276,7 +276,8 @@ class PipelineEnv(PipelineBatch):
         sight = setup.sight
         own = _dealt(setup.problems, num_envs, 1 if shared else setup.spread, shared=shared)
         problems = [problem for one in own for problem in one]
-        super().__init__(problems, [realise(problem, 0) for problem in problems], sight, num_envs)
+        known = {id(one): realise(one, 0) for one in setup.problems}
+        super().__init__(problems, [known[id(one)] for one in problems], sight, num_envs)
         self.setup, self._own = setup, [len(one) for one in own]
         self._first = np.cumsum([0, *self._own])  # (B + 1,)
         self.num_choices, self.num_features = sight.num_choices, sight.num_features

@@ -70,18 +70,21 @@ def reward_scale(config: TaskConfig) -> float:
     return config.reward_scale if isinstance(config, DQNConfig) else 1.0
 
 
-def scheduler_of(recipe: TaskRecipe[TaskConfig], maker: TaskEnvMaker, seed: int) -> ConfigScheduler | None:
-    """Who lends configurations to the actors of a recipe; None: nobody does."""
-    if not recipe.curriculum.is_leased:
-        return None
+def scheduler_of(recipe: TaskRecipe[TaskConfig], grid: Grid | None, seed: int) -> ConfigScheduler | None:
+    """Who lends the configurations of a grid to the actors of a recipe; None: nobody does."""
     workers = [f"actor-{k}" for k in range(recipe.distributed.actors)]
-    return ConfigScheduler(grid_of(recipe, maker), recipe.curriculum, workers, seed)
+    return None if grid is None else ConfigScheduler(grid, recipe.curriculum, workers, seed)
 
 
 def configurations_of(recipe: TaskRecipe[TaskConfig]) -> tuple[int, ...]:
     """The cell of every training problem, in their order."""
     groups = recipe.by_cell("train", shares(recipe.streams, len(recipe.cells)))
     return dealt([[cell] * len(group) for cell, group in enumerate(groups)])
+
+
+def lent_grid(recipe: TaskRecipe[TaskConfig], maker: TaskEnvMaker) -> Grid | None:
+    """The cells of a recipe whose configurations are lent; None: they are not."""
+    return grid_of(recipe, maker) if recipe.curriculum.is_leased else None
 
 
 def grid_of(recipe: TaskRecipe[TaskConfig], maker: TaskEnvMaker) -> Grid:
@@ -159,7 +162,7 @@ def spread_learner(
         device=asked.device,
         start=weights,
         card=card,
-        scheduler=scheduler_of(recipe, maker, asked.seed),
+        scheduler=scheduler_of(recipe, lent_grid(recipe, maker), asked.seed),
         on_notice=on_notice,
     )
     try:
@@ -188,7 +191,7 @@ def spread_ppo(
         device=asked.device,
         start=weights,
         card=card,
-        scheduler=scheduler_of(recipe, maker, asked.seed),
+        scheduler=scheduler_of(recipe, lent_grid(recipe, maker), asked.seed),
         on_notice=on_notice,
     )
     try:
