@@ -44,6 +44,7 @@ from weft.sim.tasks.pipelines import (
     potential,
     settle_lines,
 )
+from weft.sim.tasks.slots import kept, line_pointers, put_back, state_pointers
 from weft.sim.tasks.state import Facts, Tasks, TaskState
 
 Floats32 = npt.NDArray[np.float32]
@@ -346,14 +347,17 @@ class PipelineEnv(PipelineBatch):
         start_all(self.seen, self.world, self.plays, which, True, self.buffers)
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        """A copy of everything that changes."""
-        return {name: array.copy() for name, array in self._arrays().items()}
+        """A copy of everything that changes, of the problems that are played."""
+        return kept(self._arrays(), self._pointers(), self.plays)
 
     def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go back to a snapshot."""
-        for name, array in self._arrays().items():
-            array[...] = snapshot[name]
+        put_back(self._arrays(), snapshot, self._pointers())
         self._macro, self._worst = [], []
+
+    def _pointers(self) -> dict[str, Ints]:
+        """Where the entries of each problem begin in what changes."""
+        return {**state_pointers(self.world.w, self.world.s), **line_pointers(self.world.lines)}
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything that changes."""
