@@ -2,7 +2,8 @@
 
 A policy is judged on every cell (held-out ones too) every few updates, always greedily, on the validation split: percent above
 the rule that is best on average, or whatever the recipe's judge counts as times. Curves are means over seeds, at equal samples and,
-by the clock, at equal time. Forgetting is the mean over cells of the last figure less the least there ever was.
+by the clock, at equal time. Forgetting is the mean over cells of the last figure less the least there ever was. With a recipe of PPO
+there is nothing to explore with: ``--explorations`` is not read.
 """
 
 from __future__ import annotations
@@ -14,20 +15,28 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks._distributed.setups import recipe_of
+from weft.model.fluid import fluid_load, fluid_misses
 from weft.policies.candidates.architecture import Q
-from weft.training.candidates.judges import judge_of
-from weft.training.candidates.setup import candidate_card
+from weft.sim.tasks.pipeline_features import PipelineSight
+from weft.training.candidates.judges import TaskJudge, judge_of
+from weft.training.candidates.pipeline_judge import PipelineJudge
+from weft.training.candidates.recipe import TaskRecipe
+from weft.training.candidates.setup import candidate_card, env_from
 from weft.training.distributed.apex import Apex
 from weft.training.distributed.config import Distributed
 from weft.training.distributed.curriculum import EXPLORATIONS, LADDER, Curriculum
 from weft.training.distributed.points import held_out
-from weft.training.distributed.run import grid_of, maker_of, transport_of
-from weft.training.distributed.scheduler import ConfigScheduler
+from weft.training.distributed.rollouts import SpreadPPO
+from weft.training.distributed.run import TaskEnvMaker, grid_of, maker_of, scheduler_of, transport_of
+from weft.training.distributed.scheduler import Grid
+from weft.training.dqn.config import DQNConfig
+from weft.training.ppo.config import PPOConfig
 
 ORDERS = ["lexicographic", "uniform", "gray", "easy", "regret"]
 
@@ -38,12 +47,13 @@ class Arm:
 
     order: str
     exploration: str
+    """Empty: by drawing choices, as PPO does."""
     is_split: bool
     actors: int
 
     def __str__(self) -> str:
         sharing = "split" if self.is_split else "whole"
-        return f"{self.order}/{self.exploration}/{sharing}/W{self.actors}"
+        return f"{self.order}/{self.exploration or 'drawn'}/{sharing}/W{self.actors}"
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,16 @@ class Curve:
     samples: list[int]
     seconds: list[float]
     percent: list[list[float]]  # by judgement, by cell
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all arms are trained and judged on."""
+
+    recipe: TaskRecipe[DQNConfig | PPOConfig]
+    maker: TaskEnvMaker
+    grid: Grid
+    judge: TaskJudge | PipelineJudge
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -82,11 +102,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train all arms with all seeds and print a table."""
     splits = {"whole": [False], "split": [True], "each": [False, True]}[options.split]
+    ground = _ground(options.recipe, tuple(options.changes))
+    recipe = ground.recipe
+    explorations = [""] if isinstance(recipe.config, PPOConfig) else options.explorations
     arms = [
         Arm(order, how, is_split, actors)
         for actors in options.actors
         for order in options.orders
-        for how in options.explorations
+        for how in explorations
         for is_split in splits
     ]
     kept = {(str(one.arm), one.seed): one for one in _kept(options.out, arms)}
@@ -98,6 +121,8 @@ def run(options: argparse.Namespace) -> int:
                 file.write(json.dumps({**vars(curve), "arm": str(curve.arm)}) + "\n")
     curves = [kept[str(arm), seed] for arm in arms for seed in options.seeds]
     _show(arms, curves, options)
+    if isinstance(recipe.sight, PipelineSight):
+        _show_yardsticks(ground, options.held_out)
     if options.figure is not None:
         draw(arms, curves, options.figure)
     return 0
@@ -122,22 +147,14 @@ def _kept(path: Path | None, arms: list[Arm]) -> list[Curve]:
 
 
 def _trained(options: argparse.Namespace, arm: Arm, seed: int) -> Curve:
-    recipe = recipe_of(options.recipe, options.changes)
+    how = {"exploration": arm.exploration} if arm.exploration else {}
     curriculum = Curriculum(
-        order=arm.order,
-        exploration=arm.exploration,
-        is_split=arm.is_split,
-        episodes=options.episodes,
-        held_out=options.held_out,
+        order=arm.order, is_split=arm.is_split, episodes=options.episodes, held_out=options.held_out, **how
     )
-    maker = maker_of(recipe, seed, is_leased=True)
-    workers = [f"actor-{k}" for k in range(arm.actors)]
-    scheduler = ConfigScheduler(grid_of(recipe, maker), curriculum, workers, seed)
-    judge, card = judge_of(recipe), candidate_card(recipe, Q)
     spread = replace(Distributed(), engine=options.engine, actors=arm.actors)
-    learner = Apex(
-        transport_of(spread, None), maker, recipe.config, spread, seed=seed, card=card, scheduler=scheduler
-    )
+    ground = _ground(options.recipe, tuple(options.changes))
+    recipe = replace(ground.recipe, distributed=spread, curriculum=curriculum)
+    judge, learner = ground.judge, _learner(recipe, ground, seed)
     every = max(1, learner.num_updates // options.judged)
     samples, seconds, percent, spent, started = [], [], [], 0.0, time.perf_counter()
     try:
@@ -153,6 +170,55 @@ def _trained(options: argparse.Namespace, arm: Arm, seed: int) -> Curve:
         return Curve(arm, seed, samples, seconds, percent)
     finally:
         learner.close()
+
+
+@cache
+def _ground(name: str, changes: tuple[str, ...]) -> Ground:
+    """What the arms of a recipe have in common."""
+    recipe = recipe_of(name, list(changes))
+    maker = maker_of(recipe, is_leased=True)
+    return Ground(recipe, maker, grid_of(recipe, maker), judge_of(recipe))
+
+
+def _learner(recipe: TaskRecipe[DQNConfig | PPOConfig], ground: Ground, seed: int) -> Apex | SpreadPPO:
+    """The learner of a recipe whose configurations are lent."""
+    maker, spread, config = ground.maker, recipe.distributed, recipe.config
+    given = {"seed": seed, "scheduler": scheduler_of(recipe, ground.grid, seed)}
+    if isinstance(config, PPOConfig):
+        env = env_from(maker.setup, config.num_envs, seed)
+        card = candidate_card(recipe)
+        return SpreadPPO(transport_of(spread, None), maker, env, config, spread, card=card, **given)
+    card = candidate_card(recipe, Q)
+    return Apex(transport_of(spread, None), maker, config, spread, card=card, **given)
+
+
+def _show_yardsticks(ground: Ground, share: float) -> None:
+    """What rules miss in the same validation, and what nobody can help missing."""
+    judge, recipe = ground.judge, ground.recipe
+    num_cells = len(recipe.cells)
+    kept_back = held_out(num_cells, share)
+    problems = [cell[0] for cell in recipe.by_cell("validation", [1] * num_cells)]
+    rows = {name: judge.percent_by_cell(shares) for name, shares in judge.rules.items()}
+    rows["no schedule below"] = np.array([100.0 * fluid_misses(one) for one in problems])
+    loads = np.array([fluid_load(one) for one in problems])
+    print(
+        f"\n{'yardstick':<34}"
+        + "".join(f"{name:>16}" for name in ("mean", "trained", "held out", "worst decile"))
+    )
+    for name, row in rows.items():
+        worst = np.sort(row)[-max(1, num_cells // 10) :].mean()
+        figures = (
+            row.mean(),
+            row[~kept_back].mean(),
+            row[kept_back].mean() if kept_back.any() else np.nan,
+            worst,
+        )
+        print(f"{name:<34}" + "".join(f"{figure:>16.2f}" for figure in figures))
+    beyond = loads > 1.0
+    told = f"{int(beyond.sum())} of {num_cells} cells, {int(beyond[kept_back].sum())} of {int(kept_back.sum())} held out"
+    print(
+        f"fluid load {loads.min():.3f} to {loads.max():.3f}; above 1, where some deadlines cannot be met: {told}"
+    )
 
 
 def _show(arms: list[Arm], curves: list[Curve], options: argparse.Namespace) -> None:

@@ -218,12 +218,12 @@ def test_spread_does_not_go_below_what_there_can_be():
     assert Spread.of(np.array([5.0])).low is None
 
 
-def test_run_that_is_judged_by_missed_deadlines_is_refused_in_words(tmp_path: Path):
+def test_run_without_a_judgement_is_refused_in_words(tmp_path: Path):
     folder = tmp_path / "run"
     folder.mkdir()
-    row = {"update": 1, "samples": 100, "miss_macro": None, "validated_macro": 0.0, "rm-pinned_macro": 0.1}
+    row = {"update": 1, "samples": 100, "miss_macro": None}
     (folder / "metrics.jsonl").write_text(f"{json.dumps(row)}\n")
-    with pytest.raises(InputError, match="expected a judgement by job time or makespan, got none"):
+    with pytest.raises(InputError, match="expected a judgement by job time, makespan or missed deadlines"):
         read_curve(folder)
 
 
@@ -244,6 +244,44 @@ def allocator_run(folder: Path, times: Sequence[float]) -> Path:
         )
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder
+
+
+def deadline_run(folder: Path, shares: Sequence[float]) -> Path:
+    """A run on pipelines, judged after every 100 samples; part of the configurations is held out."""
+    folder.mkdir(parents=True)
+    rules = {
+        "rm-pinned_macro": 0.2,
+        "edf-pinned_macro": 0.3,
+        "rm-pinned_held_out_macro": 0.01,
+        "miss_macro": 0.5,
+    }
+    rows = [
+        {"update": k, "samples": 100 * k, "mean_reward": -1.0, "validated_macro": share, **rules}
+        for k, share in enumerate(shares, start=1)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+def test_pipelines_are_judged_by_missed_deadlines(tmp_path: Path):
+    for seed, shares in enumerate(([0.9, 0.1, 0.1], [0.7, 0.3, 0.05]), start=1):
+        deadline_run(tmp_path / "runs" / f"seed-{seed}", shares)
+    found = findings(read_curve(tmp_path / "runs"))
+    assert found.missed == pytest.approx((80.0, 7.5, 7.5))
+    assert found.rules_missed == {"rm-pinned": 20.0, "edf-pinned": 30.0}
+    assert found.passed_on_average == (200, 300)
+    assert "missed in validation: 80.00 % at first, 7.50 % in the end, 7.50 % at best; rm-pinned" in str(
+        found
+    )
+    assert "below the best of these rules: after 200 to 300 samples" in str(found)
+
+
+def test_curves_of_pipelines_are_drawn_alone(tmp_path: Path):
+    curve = read_curve(deadline_run(tmp_path / "lanes", [0.5, 0.1]))
+    draw_curves([curve], tmp_path / "curves.svg")
+    assert "deadlines missed" in (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match="policies of pipelines and others"):
+        draw_curves([curve, read_curve(write_run(tmp_path / "run", FALLING))], tmp_path / "b.svg")
 
 
 def test_allocators_are_judged_by_completion_time(tmp_path: Path):

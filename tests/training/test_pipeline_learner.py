@@ -82,6 +82,12 @@ def test_recipe_refuses_more_pipelines_than_places():
         read_recipe("adas-dqn", {"cameras": 2, "configuration": [0], "streams": 1}).check(0)
 
 
+def test_recipe_refuses_a_horizon_without_a_deadline_of_every_pipeline():
+    wanted = r"settings\.horizon: expected at least 600, the first deadline of loc, got 500"
+    with pytest.raises(InputError, match=wanted):
+        read_recipe("adas", {"configuration": [0, 80], "streams": 2, "horizon": 500.0}).check(0)
+
+
 def test_recipe_refuses_more_kinds_of_devices_than_places():
     wanted = r"candidates\.pools: expected at least 3, one for each kind of device, got 2"
     with pytest.raises(InputError, match=wanted):

@@ -113,7 +113,7 @@ def recipe_of(**changes: object) -> TaskRecipe:
 
 def test_configurations_of_pipelines_are_known_by_what_the_rule_earns():
     recipe = recipe_of(horizon=1500.0)
-    grid = grid_of(recipe, maker_of(recipe, 0, is_leased=True))
+    grid = grid_of(recipe, maker_of(recipe, is_leased=True))
     assert np.isfinite(grid.reference).all() and len(set(grid.reference.tolist())) > 1
     assert grid.reference.max() <= 0.0 and grid.reference[0] == grid.reference.min()  # the shortest periods
     problem = recipe.by_cell("train", [1] * 4)[0][0]
@@ -125,7 +125,7 @@ def test_configurations_of_pipelines_are_known_by_what_the_rule_earns():
 @pytest.mark.parametrize("order", ["regret", "easy"])
 def test_one_actor_gives_regrets_that_differ(order: str):
     recipe = recipe_of()
-    maker = maker_of(recipe, 1, is_leased=True)
+    maker = maker_of(recipe, is_leased=True)
     lends = ConfigScheduler(
         grid_of(recipe, maker), Curriculum(order=order, episodes=1, exploration="ladder"), ["actor-0"], 1
     )
@@ -151,7 +151,7 @@ def test_one_actor_gives_regrets_that_differ(order: str):
 
 def test_easy_grows_by_the_reference_and_not_by_episodes_alone():
     recipe = recipe_of()
-    grid = grid_of(recipe, maker_of(recipe, 0, is_leased=True))
+    grid = grid_of(recipe, maker_of(recipe, is_leased=True))
     made = ConfigScheduler(grid, Curriculum(order="easy", uniform_share=0.0, rise=0.25), ["actor-0"])
     for _ in range(100):
         lease = made.next_lease("actor-0")

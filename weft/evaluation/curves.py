@@ -2,7 +2,8 @@
 
 A curve is one run, or a folder of runs that differ in their seed. Reads ``metrics.jsonl``, which the
 training wrote; job times are those of the validation streams. Dispatchers are judged by samples,
-one-shot planners by updates; allocators by the mean completion time of their validation episodes.
+one-shot planners by updates; allocators by the mean completion time of their validation episodes, policies of
+pipelines by the share of deadlines that they miss.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from weft.model.graph import Bools, Floats, Ints
 
 COMPLETION = "validation"
 """The mean completion time of allocators in validation, in world steps; the best of their ways to act."""
+_SHARE = "_macro"
+MISSED = f"validated{_SHARE}"
+"""The share of deadlines that is missed in validation, the mean over pipelines."""
+_NO_RULES = ("validated", "miss")
+"""What the policy itself misses, in validation and in training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +58,18 @@ class Curve:
         return COMPLETION in self.columns
 
     @property
+    def is_of_deadlines(self) -> bool:
+        """Whether it is of pipelines with deadlines."""
+        return MISSED in self.columns
+
+    @property
+    def rules_missed(self) -> dict[str, float]:
+        """Rule -> the share of the same deadlines that it misses."""
+        known = {name.removesuffix(_SHARE): name for name in self.columns if name.endswith(_SHARE)}
+        rules = [name for name in known if name not in _NO_RULES and not name.endswith("_held_out")]
+        return {name: float(self.columns[known[name]].mean()) for name in rules}
+
+    @property
     def points(self) -> tuple[str, ...]:
         """Values of what varies at which it is judged, as text."""
         return tuple(name.removeprefix("jct_") for name in self.columns if name.startswith("jct_"))
@@ -66,7 +84,7 @@ def read_curve(folder: str | Path) -> Curve:
         raise InputError("expected a run, or runs in folders seed-1, seed-2, ...", file=str(folder))
     for run, rows in zip(runs, judged, strict=True):
         if not rows:
-            message = "expected a judgement by job time or makespan, got none (runs on deadlines have none)"
+            message = "expected a judgement by job time, makespan or missed deadlines, got none"
             raise InputError(message, file=str(run.folder))
     common = [n for n in judged[0] if all(n in other for other in judged)]
     if not common:
@@ -83,7 +101,9 @@ def _judgements(run: RunRecord) -> dict[int, dict[str, float]]:
     """Samples, or updates -> the numbers of each row that has a judgement."""
     found = {}
     for line, row in enumerate(run.rows, start=1):
-        if any(key in (*VALIDATED, *run.against, COMPLETION) or key.startswith("jct_") for key in row):
+        if any(
+            key in (*VALIDATED, *run.against, COMPLETION, MISSED) or key.startswith("jct_") for key in row
+        ):
             numbers = {key: value for key, value in row.items() if isinstance(value, int | float)}
             if run.counted not in numbers:
                 file = str(run.folder / METRICS)
@@ -176,6 +196,10 @@ class Findings:
     """The setting whose values the points are; empty: not known."""
     completion: tuple[float, float, float] | None = None
     """Mean completion time of allocators over training seeds: first, last, and the lowest of each."""
+    missed: tuple[float, float, float] | None = None
+    """The same of the percentage of deadlines that policies of pipelines miss."""
+    rules_missed: dict[str, float] = field(default_factory=dict)
+    """Rule -> the percentage that it misses."""
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.num_runs} training seed{'' if self.num_runs == 1 else 's'}"]
@@ -195,7 +219,18 @@ class Findings:
             lines.append(
                 f"  mean completion time in validation: {first} steps at first, {last} in the end, {best} at best"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._of_deadlines()])
+
+    def _of_deadlines(self) -> list[str]:
+        """What is said of pipelines."""
+        if self.missed is None:
+            return []
+        first, last, best = (f"{value:.2f} %" for value in self.missed)
+        rules = ", ".join(f"{name} {value:.2f} %" for name, value in self.rules_missed.items())
+        return [
+            f"  deadlines missed in validation: {first} at first, {last} in the end, {best} at best; {rules}",
+            f"  below the best of these rules: {_after(self.passed_on_average)}",
+        ]
 
     def _where_settled(self) -> str:
         """From where the curve stays near its end, or why that cannot be said."""
@@ -236,6 +271,8 @@ def findings(curve: Curve) -> Findings:
         times = curve.columns[COMPLETION]
         ends = (times[:, 0], times[:, -1], times.min(1))
         made = replace(made, completion=tuple(float(one.mean()) for one in ends))  # type: ignore[arg-type]
+    if curve.is_of_deadlines:
+        return _of_deadlines(made, curve)
     if "envelope_percent" in curve.columns:
         made = replace(made, envelope=Spread.of(curve.final("envelope_percent")))
     if "baselines_percent" not in curve.columns:
@@ -248,6 +285,19 @@ def findings(curve: Curve) -> Findings:
         passed_everywhere=_from_where(curve, is_passed(worst)),
         converged=_from_where(curve, is_settled(average)),
         baselines=Spread.of(curve.final("baselines_percent")),
+    )
+
+
+def _of_deadlines(made: Findings, curve: Curve) -> Findings:
+    """The same with what is said of pipelines."""
+    shares, rules = curve.columns[MISSED], curve.rules_missed
+    first, last, best = (100.0 * float(one.mean()) for one in (shares[:, 0], shares[:, -1], shares.min(1)))
+    is_below = shares < min(rules.values(), default=0.0)
+    return replace(
+        made,
+        passed_on_average=_from_where(curve, np.asarray(is_below)),
+        missed=(first, last, best),
+        rules_missed={name: 100.0 * share for name, share in rules.items()},
     )
 
 

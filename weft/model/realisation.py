@@ -66,7 +66,13 @@ def expected(problem: Problem) -> Realisation:
 def realise(problem: Problem, seed: int) -> Realisation:
     """Draw run times and branches; a draw is keyed by (seed, stream, job, task, class or group)."""
     factors = _noise_factors(problem, seed) * _bias_factors(problem, seed)
-    taken = tuple(_draw_branches(job.graph, seed, j) for j, job in enumerate(problem.jobs))
+    whole = {
+        id(job.graph): np.ones(job.graph.num_edges, np.bool_) for job in problem.jobs
+    }  # no branches: all
+    taken = tuple(
+        _draw_branches(job.graph, seed, j) if job.graph.is_conditional else whole[id(job.graph)]
+        for j, job in enumerate(problem.jobs)
+    )
     runs = np.concatenate([_runs(job.graph, t) for job, t in zip(problem.jobs, taken, strict=True)])
     return Realisation(seed, problem.run_times * factors, taken, runs)
 
@@ -99,10 +105,7 @@ def _bias_factors(problem: Problem, seed: int) -> Any:
 
 
 def _draw_branches(graph: TaskGraph, seed: int, job: int) -> Bools:
-    taken = graph.branch == ALWAYS
-    if taken.all():
-        return taken
-    taken = taken.copy()
+    taken: Bools = graph.branch == ALWAYS
     groups: dict[tuple[int, int], list[int]] = {}
     for e in np.flatnonzero(graph.branch != ALWAYS).tolist():
         groups.setdefault((int(graph.sources[e]), int(graph.branch[e])), []).append(e)

@@ -165,7 +165,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.ppo.candidate_learner:candidate_learner",
         "weft.training.ppo.candidate_learner:candidate_weights",
         ("scenario", "streams", "base"),
-        ("settings", "candidates", "reward", "config", "validation", "distributed"),
+        ("settings", "candidates", "reward", "config", "validation", "distributed", "curriculum"),
         DISPATCHER,
     ),
     "rule-es": Algorithm(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
-from weft.evaluation.curves import COMPLETION, Curve
+from weft.evaluation.curves import COMPLETION, MISSED, Curve
 from weft.evaluation.figures.gantt import check_path, save
 from weft.evaluation.figures.looks import DASHES, SERIES, legend_name, series_look
 
@@ -25,6 +25,11 @@ ONESHOT_PANELS = (
 
 ALLOCATOR_PANELS = ((COMPLETION, "mean completion time (world steps)", "in validation"),)
 """The same for agents of edge clusters."""
+DEADLINE_PANELS = (
+    ("mean_reward", "mean reward per decision", "reward"),
+    (MISSED, "share of deadlines missed", "in validation"),
+)
+"""The same for pipelines."""
 
 
 def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
@@ -43,7 +48,7 @@ def draw_curves(curves: Sequence[Curve], path: str | Path) -> None:
         _dress(axes, label.format(_rules(curves, metric)), title)
         if panels is ONESHOT_PANELS:
             axes.set_xlabel("updates")
-        elif metric not in ("mean_reward", COMPLETION):
+        elif metric not in ("mean_reward", COMPLETION, MISSED):
             _mark_zero(axes)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
@@ -58,12 +63,14 @@ def _panels(curves: Sequence[Curve]) -> tuple[tuple[str, str, str], ...]:
             f"expected runs of one kind in a figure, got one-shot planners ({', '.join(oneshot)}) and others",
             field="--plot",
         )
-    if all(curve.is_allocator for curve in curves):
-        return ALLOCATOR_PANELS
-    if any(curve.is_allocator for curve in curves):
-        raise InputError(
-            "expected runs of one kind in a figure, got agents of edge clusters and others", field="--plot"
-        )
+    for panels, words, found in (
+        (ALLOCATOR_PANELS, "agents of edge clusters", [curve.is_allocator for curve in curves]),
+        (DEADLINE_PANELS, "policies of pipelines", [curve.is_of_deadlines for curve in curves]),
+    ):
+        if all(found):
+            return panels
+        if any(found):
+            raise InputError(f"expected runs of one kind in a figure, got {words} and others", field="--plot")
     return ONESHOT_PANELS if oneshot else PANELS
 
 

@@ -36,6 +36,7 @@ from weft.sim.tasks.layout import compile_tasks, facts_of, new_task_state
 from weft.sim.tasks.moves import commit
 from weft.sim.tasks.reward import TERMS, Reward, Weights, look_before, reward_of
 from weft.sim.tasks.rules import TaskRule, first_start
+from weft.sim.tasks.slots import kept, put_back, state_pointers
 from weft.sim.tasks.state import NUM_DONE, NUM_EXPIRED, Facts, Tasks, TaskState
 from weft.sim.tasks.weights import PRICED, check_weights
 
@@ -338,13 +339,12 @@ class TaskEnv:
                 raise InputError(f"problem {name!r} does not end: no device can take some task")
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        """A copy of everything that changes."""
-        return {name: array.copy() for name, array in self._arrays().items()}
+        """A copy of everything that changes, of the problems that are played."""
+        return kept(self._arrays(), state_pointers(self.tasks, self.state), self.plays)
 
     def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go back to a snapshot."""
-        for name, array in self._arrays().items():
-            array[...] = snapshot[name]
+        put_back(self._arrays(), snapshot, state_pointers(self.tasks, self.state))
         self._forget()
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:

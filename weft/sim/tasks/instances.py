@@ -32,32 +32,46 @@ def turn_columns(
     nothing = np.zeros(0, np.int64)
     found = {"overrun": nothing, "former": nothing, "waits_for": nothing, "lets_in": nothing}
     jobs = [job for problem in problems for job in problem.jobs]
-    former = np.full(len(jobs), -1, np.int64)
-    for problem, first in zip(problems, job_ptr[:-1].tolist(), strict=True):
-        for own in series_of(problem).values():
-            former[first + own[1:]] = first + own[:-1]
+    known = {id(one): _former(one) for one in dict.fromkeys(problems)}
+    own = [known[id(problem)] for problem in problems]
+    former = _joined(own, job_ptr)
     if is_open or any(job.overrun != QUEUE for job in jobs):
         overrun = np.array([OVERRUNS.index(job.overrun) for job in jobs], np.int64)
         found |= {"overrun": overrun, "former": former}
     if is_open or any(job.in_order for job in jobs):
-        found |= _order_columns(problems, former, job_ptr, task_ptr)
+        turns = {id(one): _turns(one, known[id(one)]) for one in dict.fromkeys(problems)}
+        found["waits_for"], found["lets_in"] = (
+            _joined([turns[id(problem)][k] for problem in problems], task_ptr) for k in (0, 1)
+        )
     return found
 
 
-def _order_columns(
-    problems: Sequence[Problem], former: Ints, job_ptr: Ints, task_ptr: Ints
-) -> dict[str, Ints]:
-    waits_for, lets_in = (np.full(int(task_ptr[-1]), -1, np.int64) for _ in range(2))
-    for b, problem in enumerate(problems):
-        for j, job in enumerate(problem.jobs):
-            before = int(former[job_ptr[b] + j] - job_ptr[b])
-            if not job.in_order or before < 0:
-                continue
-            size = min(job.graph.num_tasks, problem.jobs[before].graph.num_tasks)
-            own, theirs = (int(task_ptr[b] + problem.offsets[k]) for k in (j, before))
-            waits_for[own : own + size] = np.arange(theirs, theirs + size)
-            lets_in[theirs : theirs + size] = np.arange(own, own + size)
-    return {"waits_for": waits_for, "lets_in": lets_in}
+def _joined(parts: Sequence[Ints], first: Ints) -> Ints:
+    """Numbers of several problems side by side; -1 stays."""
+    pairs = zip(parts, first[:-1].tolist(), strict=True)
+    return np.concatenate([np.zeros(0, np.int64), *(np.where(own < 0, -1, own + at) for own, at in pairs)])
+
+
+def _former(problem: Problem) -> Ints:
+    """The instance before every job (num_jobs,), -1: none."""
+    former = np.full(len(problem.jobs), -1, np.int64)
+    for own in series_of(problem).values():
+        former[own[1:]] = own[:-1]
+    return former
+
+
+def _turns(problem: Problem, former: Ints) -> tuple[Ints, Ints]:
+    """Of every task (num_tasks,) the one that it waits for, and the one that it lets in."""
+    waits_for, lets_in = (np.full(problem.num_tasks, -1, np.int64) for _ in range(2))
+    for j, job in enumerate(problem.jobs):
+        before = int(former[j])
+        if not job.in_order or before < 0:
+            continue
+        size = min(job.graph.num_tasks, problem.jobs[before].graph.num_tasks)
+        own, theirs = (int(problem.offsets[k]) for k in (j, before))
+        waits_for[own : own + size] = np.arange(theirs, theirs + size)
+        lets_in[theirs : theirs + size] = np.arange(own, own + size)
+    return waits_for, lets_in
 
 
 def last_of_series(series: Sequence[str]) -> dict[str, int]:

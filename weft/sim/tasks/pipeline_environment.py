@@ -44,6 +44,7 @@ from weft.sim.tasks.pipelines import (
     potential,
     settle_lines,
 )
+from weft.sim.tasks.slots import kept, line_pointers, put_back, state_pointers
 from weft.sim.tasks.state import Facts, Tasks, TaskState
 
 Floats32 = npt.NDArray[np.float32]
@@ -276,7 +277,8 @@ class PipelineEnv(PipelineBatch):
         sight = setup.sight
         own = _dealt(setup.problems, num_envs, 1 if shared else setup.spread, shared=shared)
         problems = [problem for one in own for problem in one]
-        super().__init__(problems, [realise(problem, 0) for problem in problems], sight, num_envs)
+        known = {id(one): realise(one, 0) for one in setup.problems}
+        super().__init__(problems, [known[id(one)] for one in problems], sight, num_envs)
         self.setup, self._own = setup, [len(one) for one in own]
         self._first = np.cumsum([0, *self._own])  # (B + 1,)
         self.num_choices, self.num_features = sight.num_choices, sight.num_features
@@ -345,14 +347,17 @@ class PipelineEnv(PipelineBatch):
         start_all(self.seen, self.world, self.plays, which, True, self.buffers)
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        """A copy of everything that changes."""
-        return {name: array.copy() for name, array in self._arrays().items()}
+        """A copy of everything that changes, of the problems that are played."""
+        return kept(self._arrays(), self._pointers(), self.plays)
 
     def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go back to a snapshot."""
-        for name, array in self._arrays().items():
-            array[...] = snapshot[name]
+        put_back(self._arrays(), snapshot, self._pointers())
         self._macro, self._worst = [], []
+
+    def _pointers(self) -> dict[str, Ints]:
+        """Where the entries of each problem begin in what changes."""
+        return {**state_pointers(self.world.w, self.world.s), **line_pointers(self.world.lines)}
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything that changes."""

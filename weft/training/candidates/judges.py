@@ -17,6 +17,7 @@ from weft.sim.tasks.candidates import CandidateSight
 from weft.sim.tasks.pipeline_features import PipelineSight
 from weft.training.candidates.pipeline_judge import PipelineJudge
 from weft.training.candidates.recipe import TaskConfig, TaskRecipe
+from weft.training.distributed.points import held_out
 from weft.training.environment import Floats
 from weft.training.run.metrics import Metric
 
@@ -36,6 +37,7 @@ class TaskJudge:
         cells = recipe.by_cell("validation", [recipe.validation.seeds] * len(recipe.cells))
         self._problems = [problem for cell in cells for problem in cell]
         self._ends = np.cumsum([len(cell) for cell in cells])  # (num_cells,)
+        self._is_held_out = held_out(len(cells), recipe.curriculum.held_out)  # (num_cells,)
         self.points = tuple(float(k) for k in range(len(self._problems)))
         names = recipe.validation.rules
         self.rules = {name: _job_times(catalog.task_dispatcher(name), self._problems) for name in names}
@@ -58,8 +60,9 @@ class TaskJudge:
         return np.array([own.mean() for own in np.split(times, self._ends[:-1])])
 
     def _percent(self, times: Floats, rule: Floats) -> float:
-        """Percent above the mean of a rule, the mean over cells: no load or cluster outweighs another."""
-        return 100.0 * (float((self._by_cell(times) / self._by_cell(rule)).mean()) - 1.0)
+        """Percent above the mean of a rule, the mean over cells: no load or cluster outweighs another, and none that is held out counts."""
+        ratio = self._by_cell(times) / self._by_cell(rule)
+        return 100.0 * (float(ratio[~self._is_held_out].mean()) - 1.0)
 
     def percent_by_cell(self, times: Floats) -> Floats:
         """Percent (num_cells,) above the rule that is best on average, of every cell."""

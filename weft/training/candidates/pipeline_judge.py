@@ -13,6 +13,7 @@ from weft.policies.checkpoint import Card, Weights
 from weft.scenarios.splits import seed_of
 from weft.sim.tasks.pipeline_features import PipelineSight
 from weft.training.candidates.recipe import TaskConfig, TaskRecipe
+from weft.training.distributed.points import held_out
 from weft.training.environment import Floats
 from weft.training.run.metrics import Metric
 
@@ -31,6 +32,7 @@ class PipelineJudge:
             for k, problem in enumerate(self._problems)
         ]
         self._seeds = seeds
+        self._is_held_out = held_out(len(recipe.cells), recipe.curriculum.held_out)  # (num_points,)
         self.points = tuple(float(k) for k in range(len(self._problems) // seeds))
         self.rules = {name: self._rule_shares(name) for name in recipe.validation.rules}
         """Rule -> shares missed (num_points, num_lines)."""
@@ -61,10 +63,13 @@ class PipelineJudge:
         return np.asarray(100.0 * times.mean(axis=1))
 
     def score(self, times: Floats) -> float:
-        """Minus the share missed in percent, the mean over configurations and pipelines."""
-        return -100.0 * float(times.mean())
+        """Minus the share missed in percent, the mean over configurations and pipelines; held-out ones choose no policy."""
+        return -100.0 * float(times[~self._is_held_out].mean())
 
     def figures(self, times: Floats) -> dict[str, Metric]:
-        rules = {f"{name}_macro": float(shares.mean()) for name, shares in self.rules.items()}
-        own = {"validated_macro": float(times.mean()), "validated_worst": float(times.max(axis=1).mean())}
-        return {**own, **rules}
+        every = {"validated": times, **self.rules}
+        named = {name: shares[~self._is_held_out] for name, shares in every.items()}
+        if self._is_held_out.any():
+            named |= {f"{name}_held_out": shares[self._is_held_out] for name, shares in every.items()}
+        worst = {"validated_worst": float(named["validated"].max(axis=1).mean())}
+        return {**{f"{name}_macro": float(shares.mean()) for name, shares in named.items()}, **worst}

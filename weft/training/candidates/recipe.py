@@ -77,6 +77,7 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
         super().__post_init__()
         if isinstance(self.config, PPOConfig):
             self._refuse_no_share(self.config.num_envs)
+            self.curriculum.refuse_exploring("PPO draws its choices and needs none")
         if self.curriculum.is_leased and not self.distributed.engine:
             raise InputError("expected an engine, such as local, to lease to", field="distributed.engine")
         if self.curriculum.is_leased and self.streams < len(self.cells):
@@ -138,6 +139,7 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
         problems = self.by_cell("train", [1] * len(self.cells))
         if isinstance(self.sight, PipelineSight):
             _refuse_unseen(problems, self.sight)
+            _refuse_idle_series(problems)
         if self.curriculum.is_leased:
             used(self._points([one for cell in problems for one in cell]), self.curriculum)
         if isinstance(self.sight, CandidateSight):
@@ -214,6 +216,19 @@ def _refuse_unseen(cells: Sequence[Sequence[Problem]], sight: PipelineSight) -> 
             f"expected at least {pools}, one for each kind of device, got {sight.pools}",
             field="candidates.pools",
         )
+
+
+def _refuse_idle_series(cells: Sequence[Sequence[Problem]]) -> None:
+    """Refuse problems that end before every pipeline has had a deadline: what it misses is not known."""
+    for problem in (one for cell in cells for one in cell):
+        for name, jobs in series_of(problem).items():
+            first = problem.jobs[int(jobs[0])]
+            due = first.release + (first.deadline or 0.0)
+            if problem.horizon is not None and due > problem.horizon:
+                raise InputError(
+                    f"expected at least {due:g}, the first deadline of {name}, got {problem.horizon:g}",
+                    field="settings.horizon",
+                )
 
 
 def sight_table(sight: CandidateSight | PipelineSight) -> dict[str, Any]:

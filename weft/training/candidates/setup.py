@@ -68,14 +68,27 @@ def say_other_base(
         )
 
 
-def env_of(recipe: TaskRecipe[TaskConfig], seed: int) -> TaskEnv | PipelineEnv:
-    """The environments of a recipe: pipelines, or streams of workflows."""
+def setup_of(recipe: TaskRecipe[TaskConfig]) -> TaskSetup | PipelineSetup:
+    """What the environments of a recipe play: pipelines, or streams of workflows."""
     if isinstance(recipe.sight, PipelineSight) and isinstance(recipe.reward, PipelineReward):
         problems = recipe.problems("train", recipe.streams)
         spread = max(1, recipe.streams // len(problems))
-        setup = PipelineSetup(problems, recipe.sight, recipe.reward, spread=spread)
-        return PipelineEnv(setup, recipe.config.num_envs, seed)
-    return TaskEnv(scaled(recipe), recipe.config.num_envs, seed)
+        return PipelineSetup(problems, recipe.sight, recipe.reward, spread=spread)
+    return scaled(recipe)
+
+
+def env_from(
+    setup: TaskSetup | PipelineSetup, num_envs: int, seed: int, *, shared: bool = False
+) -> TaskEnv | PipelineEnv:
+    """So many environments; with ``shared`` each has all problems, else its part of them."""
+    if isinstance(setup, PipelineSetup):
+        return PipelineEnv(setup, num_envs, seed, shared=shared)
+    return TaskEnv(setup, num_envs, seed, shared=shared)
+
+
+def env_of(recipe: TaskRecipe[TaskConfig], seed: int) -> TaskEnv | PipelineEnv:
+    """The environments of a recipe."""
+    return env_from(setup_of(recipe), recipe.config.num_envs, seed)
 
 
 def scaled(recipe: TaskRecipe[TaskConfig]) -> TaskSetup:

@@ -18,6 +18,7 @@ from weft.training.distributed.shards import Standing, batch_of
 from weft.training.distributed.transport import Call, Transport
 from weft.training.dqn.config import DQNConfig
 from weft.training.dqn.learner import QLearner
+from weft.training.dqn.learning import replay_shape
 from weft.training.optimiser import one_thread
 from weft.training.run.metrics import Metric
 
@@ -62,10 +63,20 @@ class Spread(QLearner):
         on_notice: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.spread = spread.effective
-        env = maker.env(config.num_envs)
+        env = maker.env(1)  # only to know what is seen: actors have their own
         super().__init__(env, config, seed=seed, device=device, start=start, card=card)
         shape = self.net.architecture
-        self.collecting = Collecting(transport, maker, shape, config, self.spread, seed, scheduler, on_notice)
+        self.collecting = Collecting(
+            transport,
+            maker,
+            replay_shape(env, config),
+            shape,
+            config,
+            self.spread,
+            seed,
+            scheduler,
+            on_notice,
+        )
         self.crew = self.collecting.crew
         self._is_begun = False
 

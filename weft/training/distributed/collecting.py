@@ -22,9 +22,8 @@ from weft.training.distributed.scheduler import ConfigScheduler
 from weft.training.distributed.shards import ReplayShard, Share, Standing, shares_of
 from weft.training.distributed.transport import Call, Part, Transport
 from weft.training.dqn.config import DQNConfig
-from weft.training.dqn.learning import replay_shape
 from weft.training.environment import Floats, episode_figures
-from weft.training.replay import level_of
+from weft.training.replay import ReplayShape, level_of
 from weft.training.run.metrics import Metric
 
 COLLECT, ADD, ERRORS, FIGURES = "collect", "add", "set_errors", "figures"
@@ -71,13 +70,16 @@ class Collecting:
     Parameters
     ----------
     maker
-        Makes environments, here and wherever actors are.
+        Makes environments wherever actors are.
+    kept
+        What all shards together have room for.
     """
 
     def __init__(
         self,
         transport: Transport,
         maker: EnvMaker,
+        kept: ReplayShape,
         architecture: CandidateArchitecture,
         config: DQNConfig,
         spread: Distributed,
@@ -90,16 +92,14 @@ class Collecting:
         self.scheduler = scheduler
         has_errors = config.knows_errors(spread.actors)
         self._acts = Acts(maker, architecture, config, seed, spread.actors, has_errors)
-        env = maker.env(config.num_envs)
-        self.env = env
-        shape = replay_shape(env, config)
         self._shape = replace(
-            shape, decisions=shape.decisions // spread.shards, rows=shape.rows // spread.shards
+            kept, decisions=kept.decisions // spread.shards, rows=kept.rows // spread.shards
         )
+        width = kept.num_world + kept.num_columns
         self.actors = {f"actor-{k}": Member() for k in range(spread.actors)}
         self.shards = {f"shard-{k}": Standing() for k in range(spread.shards)}
         self.tally = Tally()
-        self.ranges: Floats = np.repeat([[np.inf], [-np.inf]], env.num_world + env.num_columns, 1)
+        self.ranges: Floats = np.repeat([[np.inf], [-np.inf]], width, 1)
         self.counted: dict[tuple[str, int], int] = {}
         """Actor and life -> number of the last order whose block was counted."""
         self.lost_decisions = 0

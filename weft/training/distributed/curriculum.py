@@ -59,7 +59,7 @@ class Curriculum:
     dimensions: int = checked(0, whole(0))
     """N: settings that vary, the first ones; the rest keep their first value; 0: all."""
     held_out: float = checked(0.0, Rule("a number >= 0 and < 1", lambda x: is_number(x) and 0 <= x < 1))
-    """Share of the configurations that are never played in training."""
+    """Share of the configurations that are never played in training, and that choose no best policy."""
     score: str = checked(REGRETS, one_of(*SCORES))
     """What ``regret`` goes by: how far a configuration is behind the base rule, or the size of errors."""
     temperature: float = checked(0.3, POSITIVE)
@@ -93,6 +93,12 @@ class Curriculum:
         if self.exploration == LADDER:
             told = f"nothing else with exploration = {LADDER!r}"
             refuse_changed(self, _OF_EXPLORATION, told, "curriculum.")
+
+    def refuse_exploring(self, why: str) -> None:
+        """Refuse changed keys about exploration and errors, where learning has neither."""
+        for key in ("exploration", *_OF_EXPLORATION, "score"):
+            default = type(self).__dataclass_fields__[key].default
+            refuse_changed(self, {key}, f"{default!r}: {why}", "curriculum.")
 
     @property
     def is_leased(self) -> bool:

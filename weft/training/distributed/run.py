@@ -16,8 +16,8 @@ from weft.sim.tasks.environment import TaskEnv, TaskSetup
 from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineReward, PipelineSetup
 from weft.training.algorithms import Asked
 from weft.training.candidates.judges import judge_of
-from weft.training.candidates.recipe import TaskRecipe
-from weft.training.candidates.setup import candidate_card, env_of
+from weft.training.candidates.recipe import TaskConfig, TaskRecipe
+from weft.training.candidates.setup import candidate_card, env_from, setup_of
 from weft.training.cells import dealt, shares
 from weft.training.distributed.apex import Apex
 from weft.training.distributed.config import APEX, LOCAL, PROCESSES, Distributed
@@ -27,7 +27,7 @@ from weft.training.distributed.local import LocalTransport
 from weft.training.distributed.pipeline_returns import Unshaped, at_stake, rule_returns
 from weft.training.distributed.points import period_points, setting_points
 from weft.training.distributed.processes import ProcessTransport
-from weft.training.distributed.rollouts import SpreadPPO, env_from
+from weft.training.distributed.rollouts import SpreadPPO
 from weft.training.distributed.scheduler import ConfigScheduler, Grid
 from weft.training.distributed.transport import Transport
 from weft.training.dqn.config import DQNConfig
@@ -59,26 +59,42 @@ class TaskEnvMaker:
         return Seats(env, [each] * env.num_envs, seed, correction)
 
 
-def maker_of(recipe: TaskRecipe[DQNConfig], seed: int, *, is_leased: bool) -> TaskEnvMaker:
+def maker_of(recipe: TaskRecipe[TaskConfig], *, is_leased: bool) -> TaskEnvMaker:
     """Makes the environments of a recipe."""
     configurations = configurations_of(recipe) if is_leased else ()
-    return TaskEnvMaker(env_of(recipe, seed).setup, configurations, recipe.config.reward_scale)
+    return TaskEnvMaker(setup_of(recipe), configurations, reward_scale(recipe.config))
 
 
-def configurations_of(recipe: TaskRecipe[DQNConfig]) -> tuple[int, ...]:
+def reward_scale(config: TaskConfig) -> float:
+    """What a learner multiplies rewards by: PPO, which standardises advantages, by nothing."""
+    return config.reward_scale if isinstance(config, DQNConfig) else 1.0
+
+
+def scheduler_of(recipe: TaskRecipe[TaskConfig], grid: Grid | None, seed: int) -> ConfigScheduler | None:
+    """Who lends the configurations of a grid to the actors of a recipe; None: nobody does."""
+    workers = [f"actor-{k}" for k in range(recipe.distributed.actors)]
+    return None if grid is None else ConfigScheduler(grid, recipe.curriculum, workers, seed)
+
+
+def configurations_of(recipe: TaskRecipe[TaskConfig]) -> tuple[int, ...]:
     """The cell of every training problem, in their order."""
     groups = recipe.by_cell("train", shares(recipe.streams, len(recipe.cells)))
     return dealt([[cell] * len(group) for cell, group in enumerate(groups)])
 
 
-def grid_of(recipe: TaskRecipe[DQNConfig], maker: TaskEnvMaker) -> Grid:
+def lent_grid(recipe: TaskRecipe[TaskConfig], maker: TaskEnvMaker) -> Grid | None:
+    """The cells of a recipe whose configurations are lent; None: they are not."""
+    return grid_of(recipe, maker) if recipe.curriculum.is_leased else None
+
+
+def grid_of(recipe: TaskRecipe[TaskConfig], maker: TaskEnvMaker) -> Grid:
     """The cells of a recipe as points of a grid, with how hard they are and what the base rule makes of them."""
     each = np.array(maker.configurations)
     problems = maker.setup.problems
     first = [int(np.flatnonzero(each == cell)[0]) for cell in range(len(recipe.cells))]
     if isinstance(maker.setup, PipelineSetup):
-        return pipeline_grid([problems[k] for k in first], maker.setup.reward, recipe.config.reward_scale)
-    reference = recipe.config.reward_scale * base_returns(maker.setup, first)
+        return pipeline_grid([problems[k] for k in first], maker.setup.reward, maker.reward_scale)
+    reference = maker.reward_scale * base_returns(maker.setup, first)
     return Grid(
         setting_points([cell.settings for cell in recipe.cells]),
         np.array([offered_load(problems[k]) for k in first]),
@@ -135,15 +151,8 @@ def spread_learner(
     card = candidate_card(recipe, Q)
     weights = starting_weights(asked.start, card)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
-    spread, curriculum = recipe.distributed, recipe.curriculum
-    maker = maker_of(recipe, asked.seed, is_leased=curriculum.is_leased)
-    workers = [f"actor-{k}" for k in range(spread.actors)]
-    scheduler = (
-        ConfigScheduler(grid_of(recipe, maker), curriculum, workers, asked.seed)
-        if curriculum.is_leased
-        else None
-    )
-    judge = judge_of(recipe)
+    spread, judge = recipe.distributed, judge_of(recipe)
+    maker = maker_of(recipe, is_leased=recipe.curriculum.is_leased)
     learner: Apex | Gradients = (Apex if spread.mode == APEX else Gradients)(
         transport_of(spread, asked.address),
         maker,
@@ -153,7 +162,7 @@ def spread_learner(
         device=asked.device,
         start=weights,
         card=card,
-        scheduler=scheduler,
+        scheduler=scheduler_of(recipe, lent_grid(recipe, maker), asked.seed),
         on_notice=on_notice,
     )
     try:
@@ -166,21 +175,23 @@ def spread_learner(
 def spread_ppo(
     recipe: TaskRecipe[PPOConfig],
     asked: Asked,
-    env: TaskEnv | PipelineEnv,
     weights: Weights | None,
     card: Card,
     on_notice: Callable[[str], None],
 ) -> Iterator[SpreadPPO]:
     """PPO with actors where the recipe says."""
+    maker = maker_of(recipe, is_leased=recipe.curriculum.is_leased)
     learner = SpreadPPO(
         transport_of(recipe.distributed, asked.address),
-        env,
+        maker,
+        env_from(maker.setup, recipe.config.num_envs, asked.seed),
         recipe.config,
         recipe.distributed,
         seed=asked.seed,
         device=asked.device,
         start=weights,
         card=card,
+        scheduler=scheduler_of(recipe, lent_grid(recipe, maker), asked.seed),
         on_notice=on_notice,
     )
     try:

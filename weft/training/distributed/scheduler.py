@@ -95,9 +95,15 @@ class ConfigScheduler:
 
     # Lending
 
-    def leases_for(self, worker: str, num_envs: int) -> tuple[Lease, ...]:
-        """As many leases as an actor needs not to run out before it asks again: two for every environment."""
-        missing = 2 * num_envs - len(self._out[worker])
+    @property
+    def usual_length(self) -> float:
+        """Mean decisions of the episodes that ended; infinite while none did."""
+        num = int(self.episodes.sum())
+        return float(self.decisions.sum()) / num if num else math.inf
+
+    def leases_for(self, worker: str, num_envs: int, each: int = 2) -> tuple[Lease, ...]:
+        """As many leases as an actor needs not to run out before it asks again: so many for each environment."""
+        missing = each * num_envs - len(self._out[worker])
         return tuple(self.next_lease(worker) for _ in range(missing))
 
     def next_lease(self, worker: str) -> Lease:

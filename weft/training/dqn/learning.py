@@ -109,4 +109,4 @@ def new_net(
 
 def replay_shape(env: CandidateEnv, config: DQNConfig) -> ReplayShape:
     """How much is kept of the decisions in these environments."""
-    return shape_of(config, env.num_envs, env.num_world, env.num_columns, env.num_choices)
+    return shape_of(config, config.num_envs, env.num_world, env.num_columns, env.num_choices)

@@ -59,13 +59,13 @@ def candidate_learner(
     card, weights = candidate_card(recipe), candidate_weights(recipe, asked.start)
     say_other_base(recipe, card, asked.start, on_notice)
     on_notice(f"drawing {recipe.streams} streams, playing {len(recipe.validation.rules)} rules")
-    env = env_of(recipe, asked.seed)
     if recipe.distributed.engine:
         from weft.training.distributed.run import spread_ppo
 
-        with spread_ppo(recipe, asked, env, weights, card, on_notice) as spread:
+        with spread_ppo(recipe, asked, weights, card, on_notice) as spread:
             yield Validated(spread, judge_of(recipe), recipe.every)
         return
+    env = env_of(recipe, asked.seed)
     rule = follow_base if recipe.config.imitation_updates else None
     learner = CandidatePPO(
         env, recipe.config, seed=asked.seed, device=asked.device, rule=rule, start=weights, card=card

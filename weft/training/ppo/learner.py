@@ -125,7 +125,11 @@ class PPO(EvenUpdates, Generic[E]):
             rollout.reward[t] = reward
             rollout.discount[t] = np.where(done, 0.0, self._discount())
             self._episodes.add(reward, done)
+            self._note_step(t)
         rollout.observation[-1] = torch.from_numpy(env.observation)
+
+    def _note_step(self, t: int) -> None:
+        """What else is kept of step t; episodes that ended in it have begun anew."""
 
     @torch.no_grad()
     def _act(self, t: int) -> None:
