@@ -138,6 +138,9 @@ DISPATCHERS |= {
     for place, where in _PLACES.items()
 }
 DISPATCHERS |= {
+    name: Views(f"{name}-fastest-idle, by its short name", tasks=f"{_DEADLINES}:{name}") for name in ("rm", "llf")
+}
+DISPATCHERS |= {
     "static-map": Views("every stage on one class, by local search for each combination of periods; slow", tasks="weft.schedulers.dispatchers.static_map:static_map"),
     "static-map-all": Views("one searched map for all combinations of periods of adas-tx2", tasks="weft.schedulers.dispatchers.static_map:static_map_all"),
 }
@@ -226,6 +229,7 @@ POLICIES: dict[str, Entry | Views] = {
         "the same where clusters take one task per step", elastic="weft/policies/zoo/edge-single.json"
     ),
     "tapfinger": Views("edge-multi, by the name of the study", elastic="weft/policies/zoo/edge-multi.json"),
+    "edge-mappo": Views("the same, by its algorithm", elastic="weft/policies/zoo/edge-multi.json"),
     "adas-ppo": Views(
         "PPO policy for periodic pipelines with deadlines, trained on adas-tx2",
         tasks="weft/policies/zoo/adas-ppo.json",

@@ -216,6 +216,7 @@ RULES = {
     for order, (key, _) in ORDERS.items()
     for place, (how, classes, _) in PLACES.items()
 }
+RULES |= {name: replace(RULES[f"{name}-fastest-idle"], name=name) for name in ("rm", "llf")}
 """All of them by name."""
 
 
