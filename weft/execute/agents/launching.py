@@ -79,8 +79,9 @@ class Process:
     def last_words(self) -> str:
         """The last line it wrote to stderr."""
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        lines = self._errors.read().decode(errors="replace").splitlines()
+        words = (line.strip(" |+-") for line in reversed(lines))  # several errors at once are drawn in frames
+        return next((line for line in words if line), "")
 
     def send(self, number: int) -> None:
         """Send it a signal."""
