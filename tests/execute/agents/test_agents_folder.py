@@ -72,7 +72,7 @@ def test_problem_of_another_form_is_refused(folder: Path, text: str):
         (RUN, {"conditions": {}}, "run.json: latency: expected what weft agents writes, got nothing"),
         (PROBLEM, {"arrival_rate": "x"}, "problem.json: arrival_rate: expected float, got 'x'"),
         (PROBLEM, {"num_tasks": True}, "problem.json: num_tasks: expected int, got True"),
-        (PROBLEM, {"links": "x"}, "problem.json: links: expected one of subset, bandwidth, got 'x'"),
+        (PROBLEM, {"links": "x"}, "problem.json: links: expected one of subset, bandwidth, told, got 'x'"),
     ],
 )
 def test_wrong_fields_are_named(folder: Path, file: str, fields: dict[str, object], said: str):
