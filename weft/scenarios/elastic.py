@@ -57,7 +57,7 @@ SETTINGS = (
     Setting("stepping", "text", "single", "tasks a cluster takes in a world step: one, or as many as fit", choices=STEPPINGS),
     Setting("conflicts", "text", "own", "who gets a task that several clusters pick; own: as the allocator says", choices=CONFLICTS),
     Setting("links", "text", "subset", "clusters a task may run on: a random subset, or those in reach of its bandwidth", choices=DRAWN_LINKS),
-    Setting("bandwidth", "number", 10.0, "bandwidths lie between 0 and this", 1e-6, 1e9),
+    Setting("bandwidth", "number", 10.0, "bandwidths lie between 0 and this", 0, 1e9),
     Setting("threshold", "number", 5.0, "bandwidth that connects; a task without any has its best link", 0, 1e9),
     Setting("pending", "text", "slots", "pending sets: slots that are filled after a world step, or the earliest tasks", choices=PENDING),
     Setting("slots", "whole", 10, "tasks in a pending set", 1, 1000),
