@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +141,12 @@ def test_ppo_refuses_what_it_would_not_explore_by(key: str, value: object):
         InputError, match=f"curriculum.{key}: expected .*: PPO draws its choices and needs none"
     ):
         recipe_of(**order)
+
+
+def test_environments_of_a_closed_learner_are_gone():
+    learner = learner_of(recipe_of())
+    learner.step()
+    made = weakref.ref(learner.crew.transport._roles["actor-0"].env)  # noqa: SLF001
+    assert made() is not None
+    learner.close()
+    assert made() is None

@@ -6,6 +6,7 @@ ends first is carried out first. So faults and slow roles can be tried out, step
 
 from __future__ import annotations
 
+import gc
 import heapq
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -88,3 +89,5 @@ class LocalTransport:
     def close(self) -> None:
         self._roles.clear()
         self._queue.clear()
+        self._values.clear()
+        gc.collect()  # environments and the seats that deal to them know each other, and are large
