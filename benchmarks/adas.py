@@ -4,7 +4,7 @@
 combination, after the mean over seeds, then the mean over combinations. Every schedule is validated unless ``--check`` or ``--no-check`` is given.
 The last columns compare with the first scheduler on the same noise. ``--more FOLDER`` plays the best policy of every training run
 in a folder (``seed-1``, ``seed-2``, ...) too, and prints their mean with 95 % intervals over training runs and noise seeds, both random.
-``--search N`` looks for one static map for all instead, from two starts; ``--effort N`` tries so many maps per combination for ``static-map``.
+``--search N`` looks for one static map for all instead; ``--effort N`` tries so many maps per combination for ``static-map``.
 ``--held`` lets transfers hold the device that receives, in place of passing while it computes: for pinned rules on adas-tx2.
 """
 
@@ -28,7 +28,7 @@ from weft.model.problem import Problem, realise
 from weft.model.validate import validate
 from weft.scenarios import parse_assignments, scenario
 from weft.schedulers.dispatchers.pins import pinned_classes
-from weft.schedulers.dispatchers.static_map import DRAWS, EFFORT, SearchedMap, majority, search_map
+from weft.schedulers.dispatchers.static_map import EFFORT, SearchedMap, search_map
 from weft.schedulers.dispatchers.tasks import TaskDispatcher
 
 RULES = (
@@ -213,15 +213,8 @@ def _print_mean(name: str, runs: list[Found], first: Found) -> None:
 
 
 def _search(problems: list[Problem], effort: int) -> int:
-    """From the pins, and from what most maps for single combinations do: N maps on every third, then N / 4 on all."""
-    names, some = problems[0].cluster.classes, problems[::3]
-    alone = [search_map([problem], EFFORT, DRAWS)[0] for problem in some]
-    tried = []
-    for told, start in (("pins", None), ("majority", majority(alone))):
-        rough, less = search_map(some, effort, 1, start=start)
-        tried.append(search_map(problems, effort // 4, 1, start=rough.classes))
-        print(f"from the {told}: missed {less:.4f} of every third, {tried[-1][1]:.4f} of all", flush=True)
-    found, cost = min(tried, key=lambda one: one[1])
+    names = problems[0].cluster.classes
+    found, cost = search_map(problems, effort, 1)
     print(f"{found.order}, {found.put_last} last: missed {cost:.4f} in the search")
     for name, classes in found.classes.items():
         print(f"{name:<8} {''.join(names[c].name[0] for c in classes)}")

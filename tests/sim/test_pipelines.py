@@ -14,7 +14,7 @@ from weft.model.schedule import Schedule
 from weft.model.validate import validate
 from weft.scenarios import scenario
 from weft.schedulers.dispatchers.pins import pinned_classes
-from weft.schedulers.dispatchers.static_map import StaticMap, majority, search_map
+from weft.schedulers.dispatchers.static_map import search_map
 from weft.sim.tasks.layout import compile_tasks
 from weft.sim.tasks.pipeline_environment import PipelineEnv, PipelineReward, PipelineSetup
 from weft.sim.tasks.pipeline_features import PipelineSight
@@ -159,18 +159,6 @@ def test_searched_map_is_no_worse_than_its_start():
     found, cost = search_map([board()], 30, 1)
     assert validate(found.dispatcher("map").run_all([board()], [realise(board(), 1)], [0])[0]) == ()
     assert cost <= search_map([board()], 12, 1)[1]
-
-
-def test_search_begins_where_it_is_told():
-    found, _ = search_map([board()], 12, 1)  # orders and late rules alone
-    lanes = dict(found.classes)
-    moved = {**lanes, "lane": tuple(0 for _ in lanes["lane"])}
-    assert search_map([board()], 12, 1, start=moved)[0].classes == moved
-
-
-def test_majority_of_maps_goes_stage_by_stage():
-    maps = [StaticMap({"a": classes}) for classes in ((0, 1, 2), (0, 1, 1), (2, 0, 1))]
-    assert majority(maps) == {"a": (0, 1, 1)}
 
 
 # -- environment -------------------------------------------------------------------------------------

@@ -90,24 +90,16 @@ class _Trial:
 
 
 def search_map(
-    problems: Sequence[Problem],
-    effort: int,
-    draws: int,
-    seed: int = 0,
-    start: Mapping[str, tuple[int, ...]] | None = None,
+    problems: Sequence[Problem], effort: int, draws: int, seed: int = 0
 ) -> tuple[StaticMap, float]:
-    """A map for these problems by local search, and what it missed in the search.
-
-    ``start`` has the classes of the stages of every series to begin with; None: the hand-made pins.
-    """
+    """A map for these problems by local search from the hand-made pins, and what it missed in the search."""
     trial, rng = _Trial(problems, draws, seed), np.random.default_rng([seed, effort])
     first = problems[0]
     pins = pinned_classes(first).argmax(axis=1)
     can = np.isfinite(first.run_times)
     starts = {name: int(first.offsets[jobs[0]]) for name, jobs in series_of(first).items()}
     sizes = {name: first.jobs[jobs[0]].graph.num_tasks for name, jobs in series_of(first).items()}
-    pinned = {name: tuple(pins[at : at + sizes[name]].tolist()) for name, at in starts.items()}
-    classes = dict(start or pinned)
+    classes = {name: tuple(pins[at : at + sizes[name]].tolist()) for name, at in starts.items()}
     options = [StaticMap(classes, order, last) for order in _ORDERS for last in _LAST]
     costs = [trial.cost(one) for one in options]
     best, cost = options[int(np.argmin(costs))], min(costs)
@@ -122,14 +114,6 @@ def search_map(
         if cost == 0.0:
             break
     return best, cost
-
-
-def majority(maps: Sequence[StaticMap]) -> dict[str, tuple[int, ...]]:
-    """The class to which most of these maps send each stage, of several the first."""
-    every = {name: np.array([one.classes[name] for one in maps]) for name in maps[0].classes}
-    return {
-        name: tuple(int(np.bincount(column).argmax()) for column in table.T) for name, table in every.items()
-    }
 
 
 def _neighbour(one: StaticMap, starts: Mapping[str, int], can: Bools, rng: np.random.Generator) -> StaticMap:
