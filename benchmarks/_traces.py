@@ -11,7 +11,8 @@ from pathlib import Path
 from benchmarks._workflow_tables import LOADS, Rows, against_priced, percent, table
 from weft.errors import InputError
 
-NAMES = ("es", "priced", "srw", "heft-job", "heft", "dask-like", "fifo-deft", "decima-deft", "lachesis")
+NAMES = ("es", "priced", "srw")
+PEERS = ("heft-job", "heft", "dask-like", "fifo-deft", "decima-deft", "lachesis")
 CLUSTER = "gpu-mix-8"
 
 
@@ -20,7 +21,7 @@ def traces(options: argparse.Namespace) -> None:
     files = sorted(map(str, Path(options.data or ".").glob("*.json"))) if options.data else []
     if not files:
         raise InputError("expected a folder with workflow files (*.json)", field="--data")
-    names = [*options.more, *NAMES]
+    names = [*options.more, *NAMES, *(PEERS if options.peers else ())]
     fixed = {"noise": 0.2, "ccr": 1.0, "jobs": 100}
     rows = Rows(options, "traces", names, files, cluster=CLUSTER, load=list(LOADS), **fixed)
     print(f"streams of 100 jobs of {len(files)} files, {options.seeds} per load: against priced in %")

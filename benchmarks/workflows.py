@@ -1,9 +1,11 @@
 """Workflows one at a time, in batches and in streams: the tables and pictures of docs/results/workflows.md.
 
-``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once; ``streams``: mean and 99th percentile of job
-times; ``applications``: the same of applications that run again and again; ``many``: exact run times on many devices, against the best of four planners; ``noise``: noisy run times; ``optimum``: small
-workflows, against the proven optimum; ``large``: workflows of thousands of tasks, with and without a shortlist; ``clairvoyant``: the
-streams again, with weights that are tuned on each of them with hindsight; ``traces``: streams of the workflow files in a folder; ``finetune``: what tuning on some of them brings. All are dispatched, and paired: every scheduler meets the
+``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once; ``streams``: mean and 99th
+percentile of job times; ``applications``: the same of applications that run again and again; ``many``: exact run times
+on many devices, against the best of four planners; ``noise``: noisy run times; ``optimum``: small workflows, against
+the proven optimum; ``large``: workflows of thousands of tasks, with and without a shortlist; ``clairvoyant``: the
+streams again, with weights that are tuned on each of them with hindsight; ``traces``: streams of the workflow files in
+a folder; ``finetune``: what tuning on some of them brings. All are dispatched, and paired: every scheduler meets the
 same workflows and run times. Learned ones are those that ship, and ``--more``.
 """
 
@@ -73,7 +75,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--more", action="append", default=[], help="further schedulers of streams, noise and large"
     )
-    parser.add_argument("--peers", action="store_true", help="other schedulers in streams too")
+    parser.add_argument("--peers", action="store_true", help="other schedulers in streams and traces too")
     parser.add_argument("--data", help="folder of workflow files, for traces and finetune")
     parser.add_argument("--each", action="store_true", help="streams of one file each too, in traces")
     parser.add_argument("--generations", type=int, default=40, help="of clairvoyant")
