@@ -1,7 +1,7 @@
 """How much room streams leave: what the rule reaches when its weights are tuned on the very stream, with hindsight.
 
 Nothing here is a policy. The search plays a stream again and again with the run times that happen, so what it finds
-shows room, not skill; and it is not the optimum, only the best that 24 weights of the rule were found to reach. The
+shows room, not skill; and it is not the optimum, only the best that the weights of the rule were found to reach. The
 second row lets the rule see the run times that will happen in place of those expected, the third does both.
 
 Needs NumPy and numba alone.
@@ -26,17 +26,17 @@ from weft.model.graph import Floats
 from weft.model.validate import validate
 from weft.scenarios import scenario
 from weft.sim.tasks.layout import schedule_of
-from weft.sim.tasks.weights import ADDED, NAMES, PRICED
+from weft.sim.tasks.weights import PRICED
 from weft.training.es.cma import CMAES
-from weft.training.es.config import TIME
+from weft.training.es.config import TIME, ESConfig
 from weft.training.es.learner import FAILED, Episode, made_ready, measured
 
 TIMES_ALONE = (1.0, 0.0, 0.0)
 """The objective: mean job time."""
 SIGMA = 0.2
 """Standard deviation of the weights at the start, as in the recipe of ``es``."""
-FREE = np.array([name not in ADDED for name in NAMES])
-"""The 24 weights that are tuned."""
+FREE = np.array(ESConfig().tuned)
+"""The weights that are tuned."""
 
 
 def clairvoyant(options: argparse.Namespace) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks._workflow_tables import LOADS, Rows, percent, table
+from benchmarks._workflow_tables import LOADS, Rows, against_priced, percent, table
 from weft.errors import InputError
 
-NAMES = ("es", "priced", "srw", "heft-job", "heft", "dask-like", "fifo-deft", "decima-deft", "lachesis")
+NAMES = ("es", "priced", "srw")
+PEERS = ("heft-job", "heft", "dask-like", "fifo-deft", "decima-deft", "lachesis")
 CLUSTER = "gpu-mix-8"
 
 
@@ -20,17 +21,11 @@ def traces(options: argparse.Namespace) -> None:
     files = sorted(map(str, Path(options.data or ".").glob("*.json"))) if options.data else []
     if not files:
         raise InputError("expected a folder with workflow files (*.json)", field="--data")
-    names = [*options.more, *NAMES]
+    names = [*options.more, *NAMES, *(PEERS if options.peers else ())]
     fixed = {"noise": 0.2, "ccr": 1.0, "jobs": 100}
     rows = Rows(options, "traces", names, files, cluster=CLUSTER, load=list(LOADS), **fixed)
     print(f"streams of 100 jobs of {len(files)} files, {options.seeds} per load: against priced in %")
-    found = []
-    for metric, words in (("mean_jct", "mean"), ("p99_jct", "99th percentile")):
-        for name in names:
-            pairs = [[rows.of(metric, one, load=load) for load in LOADS] for one in (name, "priced")]
-            cells = [percent(own, base) for own, base in zip(*pairs, strict=True)]
-            found.append((f"`{name}`, {words}", cells))
-    table("", [f"load {x:g}" for x in LOADS], [row for row in found if not row[0].startswith("`priced`")])
+    table("", [f"load {x:g}" for x in LOADS], against_priced(rows, names))
     if options.each:
         _each(options, files, [*options.more, "es"], fixed)
 

@@ -31,6 +31,13 @@ ONE = {"load": 1.0, "jobs": 1, "arrivals": "once"}
 SEEN = ["layered", "erdos-renyi", "block-model", "chain", "mosaic"]
 UNSEEN = ["fork-join", "out-tree", "in-tree"]
 """Shapes on which ``es`` was tuned, and others."""
+APPLICATIONS = {
+    "seen": ["genome", "epigenomics", "blast", "samples"],
+    "unseen": ["soykb", "sra-search", "cycles", "seismology"],
+}
+"""Applications on which ``es`` was tuned, and others."""
+AGAIN = {"scale": 2.0, "uneven": 1.5, "kinds": "none", "distinct": 9, "ccr": 1.0, "noise": 0.2}
+"""A few workflows that differ a hundredfold in length and come again and again; devices are as fast for all kinds."""
 PEERS = (
     "lachesis", "decima-deft", "fifo-deft", "deft", "heft", "heft-job", "plan:peft", "plan:lookahead", "plan:tdca",
     "dask-like",
@@ -132,6 +139,27 @@ def streams(options: argparse.Namespace) -> None:
     table("", [f"load {x:g}" for x in LOADS], kept)
 
 
+def applications(options: argparse.Namespace) -> None:
+    """Streams like those of applications that run again and again: those ``es`` was tuned on, and others."""
+    names = [*options.more, "es", "priced", "srw"]
+    for part, families in APPLICATIONS.items():
+        rows = Rows(options, f"applications-{part}", names, load=list(LOADS), family=families, **AGAIN)
+        print(f"streams of 100 workflows, {part} applications, {options.seeds} per load: against priced in %")
+        table("", [f"load {x:g}" for x in LOADS], against_priced(rows, names))
+
+
+def against_priced(rows: Rows, names: Sequence[str], **cell: float) -> list[tuple[str, list[str]]]:
+    """Mean and 99th percentile of job times of all but ``priced``, a cell per load."""
+    found = []
+    for metric, words in (("mean_jct", "mean"), ("p99_jct", "99th percentile")):
+        base = [rows.of(metric, "priced", load=load, **cell) for load in LOADS]
+        for name in names:
+            if name != "priced":
+                own = [rows.of(metric, name, load=load, **cell) for load in LOADS]
+                found.append((f"`{name}`, {words}", [percent(a, b) for a, b in zip(own, base, strict=True)]))
+    return found
+
+
 def _kept(seen: Rows, unseen: Rows, **cell: float) -> str:
     """The gain of ``es`` on new shapes over that on known ones, with a bootstrap interval over the streams of both."""
     rng, gains = np.random.default_rng(0), []
@@ -150,13 +178,7 @@ def _of_streams(rows: Rows, names: Sequence[str], ccr: float) -> list[tuple[str,
     def of(metric: str, name: str) -> list[Floats]:
         return [rows.of(metric, name, ccr=ccr, load=load) for load in LOADS]
 
-    found = []
-    for metric, words in (("mean_jct", "mean"), ("p99_jct", "99th percentile")):
-        base = of(metric, "priced")
-        for name in names:
-            if name != "priced":
-                cells = [percent(own, other) for own, other in zip(of(metric, name), base, strict=True)]
-                found.append((f"`{name}`, {words}", cells))
+    found = against_priced(rows, names, ccr=ccr)
     for name in ("es", "priced"):
         pairs = zip(of("mean_jct", name), of("lower_bound", name), strict=True)
         over = [f"{(times / bound).mean():.2f}" for times, bound in pairs]

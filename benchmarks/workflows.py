@@ -1,9 +1,11 @@
 """Workflows one at a time, in batches and in streams: the tables and pictures of docs/results/workflows.md.
 
-``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once; ``streams``: mean and 99th percentile of job
-times; ``many``: exact run times on many devices, against the best of four planners; ``noise``: noisy run times; ``optimum``: small
-workflows, against the proven optimum; ``large``: workflows of thousands of tasks, with and without a shortlist; ``clairvoyant``: the
-streams again, with weights that are tuned on each of them with hindsight; ``traces``: streams of the workflow files in a folder. All are dispatched, and paired: every scheduler meets the
+``size``: single workflows of 20 to 150 tasks; ``batch``: several of 60 tasks at once; ``streams``: mean and 99th
+percentile of job times; ``applications``: the same of applications that run again and again; ``many``: exact run times
+on many devices, against the best of four planners; ``noise``: noisy run times; ``optimum``: small workflows, against
+the proven optimum; ``large``: workflows of thousands of tasks, with and without a shortlist; ``clairvoyant``: the
+streams again, with weights that are tuned on each of them with hindsight; ``traces``: streams of the workflow files in
+a folder; ``finetune``: what tuning on some of them brings. All are dispatched, and paired: every scheduler meets the
 same workflows and run times. Learned ones are those that ship, and ``--more``.
 """
 
@@ -19,6 +21,7 @@ import numpy as np
 import weft
 from benchmarks import _workflow_tables as tables
 from benchmarks._clairvoyant import clairvoyant
+from benchmarks._finetune import finetune
 from benchmarks._noisy import noise
 from benchmarks._traces import traces
 from weft.errors import InputError
@@ -35,12 +38,14 @@ PARTS: dict[str, tuple[str, tuple[int, ...], dict[str, object]]] = {
 CCRS = (0.1, 1.0, 5.0)
 TABLES = {
     "streams": (tables.streams, 20, (1.0,)),
+    "applications": (tables.applications, 20, ()),
     "many": (tables.many, 40, ()),
     "noise": (noise, 120, CCRS),
     "optimum": (tables.optimum, 21, CCRS),
     "large": (tables.large, 12, CCRS),
     "clairvoyant": (clairvoyant, 20, ()),
     "traces": (traces, 20, ()),
+    "finetune": (finetune, 10, ()),
 }
 """Other parts: what prints them, seeds per cell and ratios of transfer to run time."""
 QUICK = 3
@@ -70,8 +75,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--more", action="append", default=[], help="further schedulers of streams, noise and large"
     )
-    parser.add_argument("--peers", action="store_true", help="other schedulers in streams too")
-    parser.add_argument("--data", help="folder of workflow files, for traces")
+    parser.add_argument("--peers", action="store_true", help="other schedulers in streams and traces too")
+    parser.add_argument("--data", help="folder of workflow files, for traces and finetune")
     parser.add_argument("--each", action="store_true", help="streams of one file each too, in traces")
     parser.add_argument("--generations", type=int, default=40, help="of clairvoyant")
     parser.add_argument("--population", type=int, default=16, help="vectors of a generation of clairvoyant")

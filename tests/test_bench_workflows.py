@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from benchmarks import _finetune
 from benchmarks import _workflow_tables as tables
 from benchmarks._clairvoyant import best_found, cells_of, checked, of_stream, rows_file
 from benchmarks._noisy import NOISE, foreseen
@@ -138,6 +139,52 @@ def test_streams_are_compared_per_ratio_and_load(
     assert [line.count("+50.0 (") for line in lines] == [0, 3] * 3
     assert main(["--part", "streams"]) == 0
     assert [one["ccr"] for one in asked] == [[1.0, 5.0]] * 3 + [[1.0]] * 3
+
+
+def test_files_for_fine_tuning_are_split_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    for name in "abcd":
+        (tmp_path / f"{name}.json").write_text("{}", "utf-8")
+    asked: list[list[str]] = []
+
+    class FewRows:
+        def __init__(
+            self, options: object, part: str, names: object, what: list[str], **more: object
+        ) -> None:
+            asked.append([Path(file).stem for file in what])
+
+        def of(self, metric: str, name: str, load: float) -> np.ndarray:
+            return np.array([1.0, 2.0]) * (0.9 if name == "fine" else 1.0)
+
+    monkeypatch.setattr(_finetune, "Rows", FewRows)
+    monkeypatch.setattr(_finetune, "tuned", lambda folder, files: ("fine", "whole"))
+    assert main(["--part", "finetune", "--data", str(tmp_path)]) == 0
+    assert asked == [["a", "b", "d"], ["c"]]
+    assert "| fine-tuned against tuned from the start | -10.0 (" in capsys.readouterr().out
+
+
+def test_applications_are_compared_seen_and_unseen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    asked: list[object] = []
+
+    class FewRows:
+        def __init__(self, options: object, part: str, names: object, **settings: object) -> None:
+            asked.append(settings["family"])
+
+        def of(self, metric: str, name: str, load: float) -> np.ndarray:
+            return np.array([1.0, 2.0]) * (0.9 if name == "es" else 1.0)
+
+    monkeypatch.setattr(tables, "Rows", FewRows)
+    assert main(["--part", "applications"]) == 0
+    assert asked == list(tables.APPLICATIONS.values())
+    assert capsys.readouterr().out.count("| `es`, mean | -10.0 (") == 2
+
+
+def test_fine_tuning_needs_three_files(tmp_path: Path):
+    with pytest.raises(InputError, match=r"--data: expected a folder with at least three workflow files"):
+        main(["--part", "finetune", "--data", str(tmp_path)])
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,32 @@ def test_stream_of_workflows_keeps_its_jobs_when_the_load_changes():
     assert slow.jobs[-1].release == pytest.approx(2 * fast.jobs[-1].release)
 
 
+def test_stream_of_few_different_workflows_repeats_them():
+    chosen = scenario("workflows", load=0.8, jobs=12, tasks=20, distinct=3)
+    jobs = chosen.dispatched("test", 0, 0).jobs
+    assert 1 < len({job.graph.work.tobytes() for job in jobs}) <= 3
+    assert len({job.name for job in jobs}) == 12
+
+
+def test_kinds_of_workflows_are_drawn_or_go_by_depth_or_do_not_count():
+    graphs = {
+        kinds: scenario("workflows", tasks=40, family=["cycles"], kinds=kinds).problem("test", 0)
+        for kinds in ("drawn", "depth", "none")
+    }
+    ratios = {name: one.run_times / one.run_times[:, :1] for name, one in graphs.items()}
+    assert np.ptp(ratios["none"], axis=0).max() == pytest.approx(0.0, abs=1e-9)
+    assert np.ptp(ratios["drawn"], axis=0).max() > 0.1
+    first = graphs["depth"].graph.kind[: int((np.diff(graphs["depth"].graph.predecessor_pointer) == 0).sum())]
+    assert len(set(first.tolist())) == 1
+
+
+def test_uneven_depths_differ_in_data_too():
+    plain, uneven = (
+        scenario("workflows", family=["mosaic"], uneven=x).problem("test", 0).graph for x in (0, 1.5)
+    )
+    assert np.log(uneven.data / uneven.data.mean()).std() > np.log(plain.data / plain.data.mean()).std() + 0.3
+
+
 def test_workflows_without_load_are_no_stream():
     with pytest.raises(InputError, match="has jobs to dispatch with a load above 0"):
         scenario("workflows").dispatched("test", 0, 0)

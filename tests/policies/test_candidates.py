@@ -134,7 +134,7 @@ def test_card_with_a_base_rule_of_another_size_is_refused(tmp_path: Path, net: C
     card = Card("mine", "candidate-ppo", SHAPE, FEATURE_VERSION, training=about)
     save_policy(tmp_path / "mine.json", net.weights(), card)
     with pytest.raises(
-        InputError, match=r"training\.base: expected 24, 30 or 31 finite numbers, got \[1\.0\]"
+        InputError, match=r"training\.base: expected 24, 30, 31 or 36 finite numbers, got \[1\.0\]"
     ):
         load_dispatcher(str(tmp_path / "mine.json"))
 

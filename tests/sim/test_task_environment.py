@@ -108,7 +108,7 @@ def test_candidates_are_listed_by_the_weights_of_the_base_rule():
 
 @pytest.mark.parametrize("base", [PRICED[:-2], (*PRICED[:-1], float("nan")), ("a",) * len(PRICED)])
 def test_setup_refuses_what_are_no_weights(base: tuple[float, ...]):
-    with pytest.raises(InputError, match="base: expected 24, 30 or 31 finite numbers, got"):
+    with pytest.raises(InputError, match="base: expected 24, 30, 31 or 36 finite numbers, got"):
         TaskSetup(streams(1), base=base)
 
 

@@ -44,6 +44,16 @@ class Moment:
         return max(-2.0, min(2.0, crowd))
 
     @property
+    def spread(self) -> float:
+        """How much jobs with ready tasks differ in work left: standard deviation of the logarithms."""
+        rank, job, logs = mean_rank(self.problem), self.problem.job_of, []
+        for j in {int(job[i]) for i in self.ready}:
+            own = [k for k in range(self.problem.num_tasks) if job[k] == j]
+            left = sum(float(self.s.work[k]) for k in own if self.s.status[k] in (UNRELEASED, READY))
+            logs.append(math.log(max(left, 0.03 * max(rank[k] for k in own))))
+        return min(3.0, float(np.std(logs)))
+
+    @property
     def load(self) -> float:
         """Logarithm of the load to be expected: all arrivals of the past summed up anew."""
         slots, work = float(self.w.capacity[:, 0].sum()), self.s.work.tolist()
@@ -105,7 +115,8 @@ def features(moment: Moment, i: int) -> list[float]:
         b * math.log(length), path, b * path, math.log(len(ready)), math.log1p(alone), out / (out + runs[0]),
         math.log(run), b * math.log(run), float(s.job_open[job[i]]) / len(own), age / (age + most),
         min(math.log(runs[1] / runs[0]), 3.0), *[0.0] * 8, moment.load * math.log(left),
-        moment.load * rank[i] / most, *[0.0] * 5,
+        moment.load * rank[i] / most, *[0.0] * 5, *[moment.spread * x for x in (math.log(left), math.log(length))],
+        *[moment.spread * x for x in (path, math.log(len(ready)))], 0.0,
     ]  # fmt: skip
 
 

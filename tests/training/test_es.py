@@ -17,7 +17,7 @@ from weft.policies.checkpoint import load_policy, save_policy
 from weft.policies.weights.architecture import WeightsArchitecture
 from weft.schedulers.dispatchers.tasks import RuleDispatcher, run_one
 from weft.sim.tasks.rules import LATE
-from weft.sim.tasks.weights import ADDED, NAMES, PRICED, SRW
+from weft.sim.tasks.weights import ADDED, FORECAST, NAMES, PRICED, SRW
 from weft.training.es.cma import CMAES
 from weft.training.es.config import ESConfig
 from weft.training.es.learner import RuleES, cost_of, made_ready, measured, weights_card
@@ -90,6 +90,23 @@ def test_threads_change_nothing():
     two.close()
 
 
+def test_tables_of_a_mix_take_turns():
+    recipe = read_recipe("workflows-es")
+    found = [recipe.problem("train", k) for k in range(8)]
+    kinds = [problem.jobs[0].graph.kinds == ("program",) for problem in found]
+    assert kinds == [False, False, True, False] * 2
+    distinct = [len({job.graph.name for job in problem.jobs}) for problem in found]
+    assert [count <= 9 for count in distinct] == [False, False, True, True] * 2
+
+
+@pytest.mark.parametrize("mix", ["3", "[[], []]"])
+def test_a_mix_is_a_list_of_tables(tmp_path: Path, mix: str):
+    path = tmp_path / "own.toml"
+    path.write_text(f'schema = "weft/training/1"\nextends = "workflows-es"\nmix = {mix}\n', "utf-8")
+    with pytest.raises(InputError, match="mix: expected tables of settings, got"):
+        read_recipe(path)
+
+
 def test_weights_that_are_not_free_stay():
     recipe = read_recipe("workflows-priced", SMALL | {"generations": 1})
     learner = RuleES(lambda number: recipe.problem("train", number), recipe.config, weights_card(recipe))
@@ -127,8 +144,9 @@ def test_weights_may_begin_where_others_ended(tmp_path: Path):
     train("workflows-es", tmp_path / "run", settings=SMALL | {"generations": 1, "sigma": 1e-9}, start="es")
     found, _ = load_policy(f"{tmp_path / 'run'}@last")
     shipped, _ = load_policy(catalog.policy_file("es") or "")
-    assert found["weights"] == pytest.approx(shipped["weights"], abs=1e-6)
-    assert not found["weights"][24:].any()
+    known = len(shipped["weights"])
+    assert found["weights"][:known] == pytest.approx(shipped["weights"], abs=1e-6)
+    assert not found["weights"][NAMES.index("work left x forecast") : NAMES.index("work left x spread")].any()
 
 
 def test_weights_of_the_forecast_are_tuned_where_they_are_not_frozen():
@@ -136,7 +154,7 @@ def test_weights_of_the_forecast_are_tuned_where_they_are_not_frozen():
     for name in ("workflows-es", "workflows-es-forecast"):
         one = learner(recipe=name)
         one.step()
-        moved[name] = one.policy()[0]["weights"][-len(ADDED) : -2]
+        moved[name] = one.policy()[0]["weights"][[NAMES.index(word) for word in FORECAST]]
         one.close()
     assert not moved["workflows-es"].any()
     assert moved["workflows-es-forecast"].all()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.errors import InputError
+from weft.model import applications
 from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import Bools, Floats, Ints, TaskGraph
 from weft.model.shapes import (
@@ -62,7 +63,8 @@ class Knobs:
     work_cv: float = 0.5
     """Coefficient of variation of the work; at most 0.577 if uniform."""
     level_spread: float = 0.0
-    """How much tasks of different depth differ: spread of the logarithm of a factor that tasks of one depth share."""
+    """How much tasks of different depth differ, in run time and in the data that they send: spread of the logarithms of
+    two factors that tasks of one depth share."""
     mean_data: float = 1e8
     """Mean bytes per edge; counts only without ``ccr``."""
     data_cv: float = 0.5
@@ -141,17 +143,17 @@ def _stream(seed: int, stream: int) -> Rng:
 def _dress(name: str, size: int, edges: Edges, seed: int, knobs: Knobs) -> TaskGraph:
     """Work, data, kinds and times by the knobs."""
     work = _work(size, knobs, _stream(seed, _WORK))
+    mean_data = knobs.mean_data if knobs.ccr is None else 1.0
+    data = _log_normal(mean_data, knobs.data_cv, (len(edges[0]),), _stream(seed, _DATA))
     if knobs.level_spread:
         level = _levels(size, edges)
-        work = (
-            work * np.exp(knobs.level_spread * _stream(seed, _LEVELS).standard_normal(level.max() + 1))[level]
-        )
+        rng = _stream(seed, _LEVELS)
+        factors = np.exp(knobs.level_spread * rng.standard_normal((2, level.max() + 1)))
+        work, data = work * factors[0][level], data * factors[1][level[edges[0]]]
     times = None
     if knobs.classes:
         shape = (size, len(knobs.classes))
         times = work[:, None] * _log_normal(1.0, knobs.heterogeneity, shape, _stream(seed, _TIMES))
-    mean_data = knobs.mean_data if knobs.ccr is None else 1.0
-    data = _log_normal(mean_data, knobs.data_cv, (len(edges[0]),), _stream(seed, _DATA))
     if knobs.ccr is not None and len(data):
         mean_time = float(work.mean() if times is None else times.mean())
         data *= knobs.ccr * mean_time * knobs.bandwidth / data.mean()
@@ -252,6 +254,10 @@ FAMILIES: dict[str, Family] = {
     "chain": Family(chain, "one task after another"),
     "mosaic": Family(mosaic, "shaped like the Montage workflow", 8),
     "phases": Family(phases, "phases that split, run side by side and merge, like recorded workflows"),
+    **{
+        name: Family(application.edges, application.summary, application.least)
+        for name, application in applications.APPLICATIONS.items()
+    },
     "opgraph-layered": Family(layered, "operator graphs of the one-shot study, layered", 1, False),
     "opgraph-er": Family(_er_opgraph, "the same with edges at random, p = 0.05", 1, False),
     "opgraph-sbm": Family(block_model, "the same as a block model, k = 4, 0.3, 0.001", 1, False),

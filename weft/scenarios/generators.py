@@ -116,6 +116,8 @@ GENERATORS: dict[str, Generator] = {
                 "sizes",
                 "scale",
                 "uneven",
+                "kinds",
+                "distinct",
                 "bookings",
             ),
             *("load", "arrivals", "jobs"),

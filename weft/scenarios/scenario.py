@@ -307,7 +307,7 @@ def _refuse_unused(cells: Sequence[Scenario], given: Mapping[str, object]) -> No
     """What says how jobs arrive does nothing where none do."""
     known = GENERATORS.get(cells[0].recipe.generator)
     is_still = "load" not in given and not any(cell.is_arriving for cell in cells)
-    for key in ("arrivals", "jobs"):
+    for key in ("arrivals", "jobs", "distinct"):
         if known is not None and known.may_dispatch and key in given and is_still:
             raise InputError("does nothing without a load above 0, such as load=0.8", field=f"settings.{key}")
 

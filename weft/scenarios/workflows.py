@@ -18,7 +18,7 @@ from weft.model.bookings import Booking
 from weft.model.bounds import longest_path
 from weft.model.cluster import Cluster
 from weft.model.draws import BOOKING, MEMORY, keyed_uniform
-from weft.model.generate import Knobs, generate
+from weft.model.generate import FAMILIES, GPU_KINDS, Knobs, generate
 from weft.model.graph import Floats, TaskGraph
 from weft.model.prices import class_prices, priced_work
 from weft.model.problem import Job, Objective, Problem
@@ -31,7 +31,11 @@ SMALLEST, LARGEST = 1.0 / 3.0, 2.5
 SCALE = 0.5
 """Standard deviation of the logarithm of what the run times of one workflow are multiplied by."""
 FEWEST = 8
-"""Every shape can be made of this many tasks."""
+"""Workflows of a stream have at least this many tasks."""
+SPREADS = (0.1, 1.5)
+"""Where depths are unlike, so are tasks of one depth: coefficients of variation of a workflow, log-uniform in between."""
+PLAIN = ("program",)
+"""A kind that no class of devices knows, so that its plain speed counts."""
 SPREAD_OF_MEMORY = 0.75
 """Standard deviation of the logarithm of the memory that tasks need."""
 STREAM_OF_JOBS = 11
@@ -73,7 +77,7 @@ def arriving(chosen: Scenario, split: str, index: int, seed: int) -> Problem:
         together = _of_files(chosen, rng).replaced(objective=objective)
     else:
         cluster, key = _machines(chosen), chosen.generator_seed(split, index) * 2**20 + seed
-        graphs = [_drawn(chosen, rng) for _ in range(chosen.whole("jobs"))]
+        graphs = _several(chosen, rng)
         jobs = [Job(with_memory(graph, cluster, chosen, key, j), f"job{j}") for j, graph in enumerate(graphs)]
         together = _wrong(chosen, Problem(jobs, cluster, objective, chosen.number("noise")))
         together = with_deadlines(together, chosen.number("deadline"))
@@ -160,14 +164,25 @@ def _read_file(chosen: Scenario, file: str, state: tuple[int, ...]) -> Problem:
     )
 
 
+def _several(chosen: Scenario, rng: np.random.Generator) -> list[TaskGraph]:
+    """The workflows of a stream; of a few different ones, each is drawn from these."""
+    count, jobs = chosen.whole("distinct") if chosen.settings.get("distinct") else 0, chosen.whole("jobs")
+    graphs = [_drawn(chosen, rng) for _ in range(count or jobs)]
+    return [graphs[k] for k in rng.integers(count, size=jobs).tolist()] if count else graphs
+
+
 def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
     """One workflow of a stream: its shape, size and scale are drawn."""
     families = _families(chosen)
     family = families[int(rng.integers(len(families)))]
     factor = SMALLEST * (LARGEST / SMALLEST) ** float(rng.random())
     is_drawn = chosen.settings["sizes"] == "drawn"
-    size = max(FEWEST, round(chosen.whole("tasks") * factor)) if is_drawn else chosen.whole("tasks")
-    graph = generate(family, size, seed=int(rng.integers(1 << 31)), knobs=_knobs(chosen))
+    least = max(FEWEST, FAMILIES[family].least)
+    size = max(least, round(chosen.whole("tasks") * factor)) if is_drawn else chosen.whole("tasks")
+    knobs = _knobs(chosen)
+    if chosen.number("uneven"):
+        knobs = replace(knobs, work_cv=float(np.exp(rng.uniform(*np.log(SPREADS)))))
+    graph = generate(family, size, seed=int(rng.integers(1 << 31)), knobs=knobs)
     work = graph.work * float(np.exp(SCALE * rng.standard_normal()))
     if not chosen.number("scale"):
         return graph.replaced(work=work)
@@ -176,7 +191,12 @@ def _drawn(chosen: Scenario, rng: np.random.Generator) -> TaskGraph:
 
 
 def _knobs(chosen: Scenario) -> Knobs:
-    return Knobs(level_spread=chosen.number("uneven"))
+    kinds = chosen.settings.get("kinds", "drawn")
+    return Knobs(
+        level_spread=chosen.number("uneven"),
+        kind_by="level" if kinds == "depth" else "random",
+        kinds=PLAIN if kinds == "none" else GPU_KINDS,
+    )
 
 
 def _arrivals(chosen: Scenario, together: Problem, seed: int) -> Floats:

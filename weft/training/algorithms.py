@@ -174,7 +174,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "weft.training.es.recipe:WeightsRecipe",
         "weft.training.es.learner:weights_learner",
         "weft.training.es.learner:first_weights",
-        ("scenario", "streams", "split"),
+        ("scenario", "streams", "split", "mix"),
         ("settings", "config", "validation"),
         DISPATCHER,
         ("cpu",),

@@ -291,7 +291,7 @@ def _extended(document: dict[str, Any], origin: Path) -> dict[str, Any]:
         )
     base = _extended(tomllib.loads(recipe_text(parent)), Path(parent))
     if _generator(document, origin) not in ("", _generator(base, origin)):
-        base = {key: value for key, value in base.items() if key not in ("settings", "vary")}
+        base = {key: value for key, value in base.items() if key not in ("settings", "vary", "mix")}
     tables = {
         key: {**value, **document.get(key, {})}
         for key, value in base.items()

@@ -23,7 +23,9 @@ from weft.sim.tasks.weights import (
     CLIP,
     DATA,
     FOLD,
+    LEAST,
     LEFT,
+    MOST_SPREAD,
     NUM_FOLDED,
     NUM_WEIGHTS,
     OPEN,
@@ -94,27 +96,47 @@ def _slots(w: Tasks, b: int) -> float:
 
 
 @lean_inlined
-def _fold(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> None:
-    """The weights at this decision, backlog and forecast counted in."""
+def _fold(rule: TaskRule, w: Tasks, s: TaskState, b: int, spread: float, fold: Floats) -> None:
+    """The weights at this decision, backlog, forecast and spread counted in."""
     backlog = max(-CLIP, min(CLIP, np.log((s.num_ready[b] + 1.0) / (_slots(w, b) + 1.0))))
     load = _forecast(rule, w, s, b)
-    for at, plain, crowded, offered in FOLD:
+    for at, plain, crowded, offered, unlike in FOLD:
         fold[at] = rule.weights[plain]
         if crowded >= 0:
             fold[at] += backlog * rule.weights[crowded]
         if offered >= 0:
             fold[at] += load * rule.weights[offered]
+        if unlike >= 0:
+            fold[at] += spread * rule.weights[unlike]
 
 
 @lean_inlined
-def _tally(rule: TaskRule, w: Tasks, tasks: Ints) -> None:
-    """Count the ready tasks of every job, and keep the longest rank of them."""
+def _counts(rule: TaskRule) -> bool:
+    """Whether a weight wants to know of the jobs that wait."""
+    for at, plain, crowded, _, unlike in FOLD:
+        if unlike >= 0 and rule.weights[unlike] != 0.0:
+            return True
+        if at in (PATH, READY_TASKS) and (rule.weights[plain] != 0.0 or rule.weights[crowded] != 0.0):
+            return True
+    return False
+
+
+@lean_inlined
+def _tally(rule: TaskRule, w: Tasks, s: TaskState, tasks: Ints) -> float:
+    """Count the ready tasks of every job and keep the longest rank of them; returns the spread of the work left of jobs."""
+    num, total, squares = 0.0, 0.0, 0.0
     for k in range(len(tasks)):
         i = tasks[k]
         j = w.job[i]
         rank = rule.about[i, AT_RANK]
-        rule.tally[j, 1] = rank if rule.tally[j, 0] == 0.0 else max(rule.tally[j, 1], rank)
+        if rule.tally[j, 0] == 0.0:
+            left = np.log(max(s.job_left[j], LEAST * rule.about[i, AT_JOB_RANK], TINY))
+            num, total, squares = num + 1.0, total + left, squares + left * left
+            rule.tally[j, 1] = rank
         rule.tally[j, 0] += 1.0
+        rule.tally[j, 1] = max(rule.tally[j, 1], rank)
+    variance = squares / max(num, 1.0) - (total / max(num, 1.0)) ** 2
+    return min(MOST_SPREAD, np.sqrt(max(variance, 0.0)))
 
 
 @lean_inlined
@@ -192,11 +214,10 @@ def ordered(rule: TaskRule, w: Tasks, s: TaskState, b: int, fold: Floats) -> tup
         tasks = _first_by_key(w, s, b, count)
     times, items = np.empty(count), np.empty(count, np.int64)
     size = np.int64(0)
+    counts = rule.order == BY_WEIGHTS and _counts(rule)
+    spread = _tally(rule, w, s, tasks) if counts else 0.0
     if rule.order == BY_WEIGHTS:
-        _fold(rule, w, s, b, fold)
-    counts = rule.order == BY_WEIGHTS and (fold[PATH] != 0.0 or fold[READY_TASKS] != 0.0)
-    if counts:
-        _tally(rule, w, tasks)
+        _fold(rule, w, s, b, spread, fold)
     for k in range(count):
         size = push_event(times, items, size, _score(rule, w, s, b, tasks[k], fold), tasks[k])
     if counts:

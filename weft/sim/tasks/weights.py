@@ -3,8 +3,9 @@
 A rule of the task view orders ready tasks by a weighted sum of features, smallest first, and sends each to the
 device with the least finish plus a weighted sum of costs. ``srw`` and ``priced`` are two vectors of these weights,
 ``es`` is a third that was tuned. Weights "x backlog" count as often as ready tasks crowd the slots: by the logarithm
-of ready tasks over slots. Weights "x forecast" count by the logarithm of the load that arrivals let expect
-(``forecast.py``). These, and those of energy and overruns, are 0 in all three.
+of ready tasks over slots. Weights "x spread" count as often as the jobs that wait differ in length: by the standard
+deviation of the logarithms of their work left. Weights "x forecast" count by the logarithm of the load that arrivals
+let expect (``forecast.py``). These, and those of energy and overruns, are 0 in all three.
 
 Everything is expected and known: logarithms of times differ by a constant under another unit, which moves no order.
 Times next to nothing beside the longest path of their job count as a share of it, so that no logarithm outweighs all else.
@@ -54,18 +55,29 @@ NAMES = (
     "later x forecast",
     "energy",
     "overrun",
+    "work left x spread",
+    "rank x spread",
+    "path left x spread",
+    "ready tasks x spread",
+    "later x spread",
 )
-"""Sixteen order tasks, eight are added to the finish on a device, then five of either kind, and two of devices.
+"""Sixteen order tasks, eight are added to the finish on a device, then five of either kind, two of devices, and five of either kind.
 
 "Overrun" moves the expected end of what runs on a device of one slot from that expected at its start (0) to that
 expected of a task that has run so long and has not ended (1), by the stated noise.
 """
 NUM_WEIGHTS = len(NAMES)
 FORECAST = NAMES[24:29]
+SPREAD = NAMES[31:]
 ADDED = NAMES[24:]
 """The weights that came after the first version."""
-VERSION = "task-weights/3"
-READABLE = {"task-weights/1": NAMES[:24], "task-weights/2": NAMES[:30], VERSION: NAMES}
+VERSION = "task-weights/4"
+READABLE = {
+    "task-weights/1": NAMES[:24],
+    "task-weights/2": NAMES[:30],
+    "task-weights/3": NAMES[:31],
+    VERSION: NAMES,
+}
 """Version of what a policy was trained on -> its weights; those that it lacks are 0."""
 
 # Weights at one decision, backlog and forecast counted in: see ``fold``.
@@ -73,14 +85,16 @@ LEFT, RATIO, RANK, PATH, READY_TASKS, UNLOCKED, DATA, RUN, OPEN, AGE, CHOOSY = r
 PRICE, GAP, THERE, WAIT, LATER, ENERGY, OVERRUN = range(11, 18)
 NUM_FOLDED = 18
 FOLD = (
-    (LEFT, 0, 1, 24), (RATIO, 2, 3, 25), (RANK, 4, 5, -1), (PATH, 6, 7, -1), (READY_TASKS, 8, -1, -1),
-    (UNLOCKED, 9, -1, -1), (DATA, 10, -1, -1), (RUN, 11, 12, -1), (OPEN, 13, -1, -1), (AGE, 14, -1, -1),
-    (CHOOSY, 15, -1, -1), (PRICE, 16, 17, 26), (GAP, 18, 19, 27), (THERE, 20, -1, -1), (WAIT, 21, -1, -1),
-    (LATER, 22, 23, 28), (ENERGY, 29, -1, -1), (OVERRUN, 30, -1, -1),
+    (LEFT, 0, 1, 24, 31), (RATIO, 2, 3, 25, -1), (RANK, 4, 5, -1, 32), (PATH, 6, 7, -1, 33), (READY_TASKS, 8, -1, -1, 34),
+    (UNLOCKED, 9, -1, -1, -1), (DATA, 10, -1, -1, -1), (RUN, 11, 12, -1, -1), (OPEN, 13, -1, -1, -1), (AGE, 14, -1, -1, -1),
+    (CHOOSY, 15, -1, -1, -1), (PRICE, 16, 17, 26, -1), (GAP, 18, 19, 27, -1), (THERE, 20, -1, -1, -1), (WAIT, 21, -1, -1, -1),
+    (LATER, 22, 23, 28, 35), (ENERGY, 29, -1, -1, -1), (OVERRUN, 30, -1, -1, -1),
 )  # fmt: skip
-"""Of every folded weight: its place, that of the weight, and of those that count with backlog and forecast, -1: none."""
+"""Of every folded weight: its place, that of the weight, and of those that count with backlog, forecast and spread, -1: none."""
 CLIP = 2.0
 """The logarithms of backlog and of the expected load count as at most this, and as at least its opposite."""
+MOST_SPREAD = 3.0
+"""The spread counts as at most this."""
 LEAST = 0.03
 """Ranks and run times count as at least this share of the longest path of their job in logarithms."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.errors import InputError
-from weft.sim.tasks.weights import ADDED
+from weft.sim.tasks.weights import FORECAST
 from weft.sim.tasks.weights import NAMES as WEIGHTS
 from weft.tables import (
     MOST_AT_ONCE,
@@ -48,7 +48,7 @@ class ESConfig:
 
     free: tuple[str, ...] = checked((), NAMES)
     """Names of the weights that are tuned, the others stay as they begin; none: all that are not frozen."""
-    frozen: tuple[str, ...] = checked(ADDED, NAMES)
+    frozen: tuple[str, ...] = checked((*FORECAST, "energy", "overrun"), NAMES)
     """Names of the weights that stay as they begin, where ``free`` names none."""
     objective: tuple[float, float, float] = checked((1.0, 0.0, 0.0), _OBJECTIVE)
     """How much the logarithms of mean job time, energy and unfairness count in the cost of a vector."""

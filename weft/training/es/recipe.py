@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from weft.errors import InputError
 from weft.scenarios.splits import check_training_seed
-from weft.tables import MOST_UPDATES, checked, one_of, whole
-from weft.training.cells import in_turn
+from weft.tables import MOST_UPDATES, Rule, checked, one_of, whole
+from weft.training.cells import cells_of, dealt, in_turn
 from weft.training.es.config import ENERGY, ESConfig
 from weft.training.scenario_recipe import ScenarioRecipe, TaskValidation, settings_in_words
 
 if TYPE_CHECKING:
     from weft.model.problem import Problem
+    from weft.scenarios import Scenario
     from weft.training.run.folder import Outcome
     from weft.training.run.metrics import Row
+
+_MIX = Rule(
+    "tables of settings",
+    lambda x: isinstance(x, list | tuple) and all(isinstance(one, Mapping) for one in x),
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,14 @@ class WeightsRecipe(ScenarioRecipe[ESConfig, TaskValidation]):
     """Problems in all; those of later generations are the same again, with other run times."""
     split: str = checked("train", one_of("train", "validation"))
     """Where the problems come from; what is tuned on the validation split is a rule, not a policy to be proud of."""
+
+    mix: tuple[Mapping[str, object], ...] = checked((), _MIX)
+    """Tables of settings, whose cells take turns, each with those that all share; none: only these."""
+
+    @cached_property
+    def cells(self) -> tuple[Scenario, ...]:
+        """The scenario with each of its settings, table by table of the mix in turn."""
+        return dealt([cells_of(self.scenario, {**self.settings, **one}) for one in self.mix or ({},)])
 
     def problem(self, split: str, number: int) -> Problem:
         """One of the problems of a split: cells take turns."""
