@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from weft.model.cluster import Cluster, DeviceClass
 from weft.model.graph import GraphBuilder
 from weft.model.problem import Job, Problem, realise
 from weft.policies.candidates.forward import CandidatePolicy
+from weft.policies.candidates.packed import pack
 from weft.policies.checkpoint import load_policy, read_card
 from weft.scenarios import scenario
 from weft.schedulers.dispatchers.tasks import run_one
@@ -62,6 +64,60 @@ def greedy(learner: DQN, env: ToyCandidates | TaskEnv) -> np.ndarray:
     """What the policy as it is saved does now: (B, 1)."""
     weights, card = learner.policy()
     return CandidatePolicy(weights, card.architecture).decide_batch(env.observation, env.mask)
+
+
+# First values
+
+
+ROLLED = {
+    **TINY,
+    "base": "es",
+    "candidates.ahead": 4.0,
+    "rollouts": 32,
+    "rollout_every": 2,
+    "samples": 256,
+    "epsilon": 0.0,
+}
+
+
+def test_first_values_come_from_rollouts_and_are_the_same_again(tmp_path: Path):
+    for name in ("one", "two"):
+        weft.train("workflows-dqn-quick", tmp_path / name, settings=ROLLED)
+    one, two = (load_policy(f"{tmp_path / name}@last")[0] for name in ("one", "two"))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+    rows = [json.loads(line) for line in (tmp_path / "one" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["rollout_loss"] is None for row in rows] == [False, True]
+
+
+def test_rollouts_teach_what_choices_cost():
+    """On streams that it did not see, choices that cost more are worth less."""
+    chosen = scenario("workflows", load=0.9, jobs=6, tasks=10, noise=0.2)
+    problems = tuple(chosen.dispatched("train", 0, seed) for seed in range(8))
+    setup = TaskSetup(problems, CandidateSight(tasks=3, pools=2, ahead=4.0))
+    config = replace(TOY, rollouts=800, rollout_epochs=20, base_margin=0.0, samples=1_600, warmup=1_000)
+    learner = DQN(TaskEnv(setup, 8), config)
+    learner.step()
+    env = TaskEnv(setup, 8, seed=1)
+    costs, values = [], []
+    for _ in range(40):
+        known, rows = env.true_costs(12.0), pack(env.observation, env.mask, env.num_world)[0]
+        with torch.no_grad():
+            worth = learner.net.q_values(rows).numpy()
+        at = base_choices(env)
+        for e, (cost, own) in enumerate(zip(known, worth, strict=True)):
+            choices = np.flatnonzero(env.mask[e, 0])
+            more = own[: len(choices)] - own[np.flatnonzero(choices == at[e])[0]]
+            costs += cost[choices].tolist()
+            values += more.tolist()
+        env.step(at[:, None])
+    is_known = np.isfinite(costs)
+    assert is_known.mean() > 0.9
+    assert np.corrcoef(np.array(costs)[is_known], np.array(values)[is_known])[0, 1] < -0.3
+
+
+def test_rollouts_need_streams():
+    with pytest.raises(InputError, match=r"config.rollouts: expected 0, as only streams of workflows"):
+        DQN(ToyCandidates(8), replace(TOY, rollouts=10))
 
 
 # Targets
@@ -383,6 +439,8 @@ def test_weights_of_a_policy_head_are_refused(tmp_path: Path):
             {"return_steps": 60_000, "samples": 1_000_000},
             "replay: expected at least 240008 for 4 environments, got 256",
         ),
+        ({"rollouts": 9, "distributed.engine": "local"}, "config.rollouts: expected 0 with an engine, got 9"),
+        ({"rollouts": 10**11}, "config.rollouts: expected what fits into"),
         ({"warmup": 512}, "samples: expected more than warmup = 512, or nothing is learned, got 512"),
         ({"validation.rules": ["nope"]}, "^validation.rules: no dispatcher 'nope'"),
     ],

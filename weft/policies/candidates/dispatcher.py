@@ -21,6 +21,7 @@ from weft.schedulers.dispatchers.outages import Outage, moves_of
 from weft.schedulers.dispatchers.peers import copy_rows
 from weft.schedulers.dispatchers.tasks import with_room
 from weft.schedulers.own import Run
+from weft.sim.tasks.ahead import Ahead, look_ahead, new_ahead
 from weft.sim.tasks.candidates import (
     FEATURE_VERSION,
     WORLD,
@@ -95,6 +96,7 @@ class CandidateDecider:
         self._listed = new_listed(choices)
         self._observation = np.zeros(self._sight.num_features, np.float32)
         self._mask = np.zeros(choices, np.bool_)
+        self._ahead: tuple[Tasks, TaskState, Ahead] | None = None
 
     def grow(self, rule: TaskRule, problem: Problem, first: int) -> None:
         """Learn of the tasks of a further problem, numbered from ``first``; the rule has grown for them."""
@@ -134,7 +136,16 @@ class CandidateDecider:
         can_wait = list_candidates(self._sight, self._known, w, f, s, ENV, listed, self._observation)
         mask[:] = np.arange(len(mask)) < listed.count[0]
         mask[-1] = can_wait
+        if self._sight.ahead:
+            rows = self._observation[len(WORLD) :].reshape(len(mask), -1)
+            look_ahead(self._sight, self._known, s, self._room_for(w, s), ENV, listed, rows)
         return bool(listed.count[0] > 0)
+
+    def _room_for(self, w: Tasks, s: TaskState) -> Ahead:
+        """Where to play ahead, made anew when the state has grown."""
+        if self._ahead is None or self._ahead[0] is not w or self._ahead[1] is not s:
+            self._ahead = w, s, new_ahead(w, s)
+        return self._ahead[2]
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from weft.model.draws import EPISODE, keyed_uniform
 from weft.model.graph import Bools, Floats, Ints
 from weft.model.problem import Problem, realise
 from weft.sim.jit import lean_kernel
+from weft.sim.tasks.ahead import Ahead, look_ahead, new_ahead, true_costs
+from weft.sim.tasks.buffers import Buffers, new_buffers
 from weft.sim.tasks.candidates import (
     FEATURE_VERSION,
     WORLD,
@@ -43,25 +45,6 @@ from weft.sim.tasks.weights import PRICED, check_weights
 Floats32 = npt.NDArray[np.float32]
 Deal = Callable[[int, float], int]
 """Called as (environment, level in [0, 1)) when an episode begins: which of the environment's problems it plays."""
-
-
-class Buffers(NamedTuple):
-    """What a step writes, in place; B environments, K choices."""
-
-    observation: Floats32  # (B, F)
-    mask: Bools  # (B, 1, K)
-    reward: Floats32  # (B,)
-    done: Bools  # (B,)
-    elapsed: Floats32  # (B,)
-    ended: Floats32  # (B,) mean job time where an episode ended, else NaN
-    final_observation: Floats32  # (B, F)
-    terms: Floats  # (B, len(TERMS)) of the reward
-    task: Ints  # (B, K) of every candidate
-    device: Ints  # (B, K)
-    copies: Bools  # (B, K) whether a parent is copied there first
-    count: Ints  # (B, 1) candidates
-    picked: Ints  # (B, 1) the task whose devices are listed, -1: tasks are
-    later: Floats  # (B, 1) when a wait ends at the latest
 
 
 @dataclass(frozen=True)
@@ -193,6 +176,29 @@ def _follow_all(
                 actions[e, 0] = k
 
 
+@lean_kernel
+def _look_all(
+    sight: CandidateSight, known: Known, s: TaskState, a: Ahead, plays: Ints, width: int, out: Buffers
+) -> None:
+    """Look ahead in every environment; candidates have so many features."""
+    for e in range(len(plays)):
+        found = Listed(out.task[e], out.device[e], out.copies[e], out.count[e], out.picked[e], out.later[e])
+        rows = out.observation[e, len(WORLD) :].reshape((-1, width))
+        look_ahead(sight, known, s, a, plays[e], found, rows)
+
+
+@lean_kernel
+def _cost_all(
+    known: Known, w: Tasks, f: Facts, s: TaskState, a: Ahead, plays: Ints, width: int, horizon: float,
+    out: Buffers, costs: Floats,
+) -> None:  # fmt: skip
+    """What every choice truly costs in every environment."""
+    for e in range(len(plays)):
+        found = Listed(out.task[e], out.device[e], out.copies[e], out.count[e], out.picked[e], out.later[e])
+        rows = out.observation[e, len(WORLD) :].reshape((-1, width))
+        true_costs(known, w, f, s, a, plays[e], found, rows, horizon, costs[e])
+
+
 class TaskEnv:
     """A batch of problems carried out task by task; a :class:`weft.training.environment.CandidateEnv`.
 
@@ -227,7 +233,10 @@ class TaskEnv:
         self.state = new_task_state(self.tasks, _room_for_copies(setup))
         self.state.learns[:] = setup.sight.profile
         self.known = prepare(self.problems, self.state, setup.base)
-        self._buffers = _new_buffers(num_envs, setup.sight)
+        self._ahead = new_ahead(self.tasks, self.state)
+        self.looks = setup.sight.ahead > 0
+        """Whether choices are played ahead, where the sight does; who needs no observation for a while may turn it off."""
+        self._buffers = new_buffers(num_envs, setup.sight)
         self.observation, self.mask = self._buffers.observation, self._buffers.mask
         self.elapsed, self.reward, self.done = (
             self._buffers.elapsed,
@@ -263,6 +272,7 @@ class TaskEnv:
             self._origin[:, 1] = np.arange(self.num_envs) if np.ndim(seed) == 0 else 0
         self._begin(np.arange(self.num_envs))
         self._bar_wait()
+        self.look()
 
     def step(self, actions: Ints) -> tuple[Floats32, Bools]:
         """One decision (B, 1) everywhere, allowed by the mask; returns reward and done."""
@@ -283,7 +293,27 @@ class TaskEnv:
             self._episode[over] += 1
             self._begin(over)
         self._bar_wait()
+        self.look()
         return self.reward, self.done
+
+    def look(self) -> None:
+        """Write what is seen by playing ahead, if anything is."""
+        if self.looks:
+            _look_all(
+                self.setup.sight, self.known, self.state, self._ahead, self.plays, self.num_columns, self._buffers
+            )  # fmt: skip
+
+    def true_costs(self, horizon: float) -> Floats:
+        """By how much the job times of every choice (B, K) will exceed those of the base rule's, in mean run times.
+
+        Each is played with what really happens, the base rule going on, for so many mean run times. NaN: no choice.
+        """
+        costs = np.full((self.num_envs, self.num_choices), np.nan)
+        _cost_all(
+            self.known, self.tasks, self.facts, self.state, self._ahead, self.plays, self.num_columns, horizon,
+            self._buffers, costs,
+        )  # fmt: skip
+        return costs
 
     def _bar_wait(self) -> None:
         """There is a candidate at every decision, so that something is left to choose."""
@@ -365,23 +395,3 @@ def _dealt(problems: Sequence[Problem], num_envs: int, *, shared: bool) -> list[
 def _room_for_copies(setup: TaskSetup) -> int:
     """Rows beyond one per task: no task starts behind more than one copy."""
     return max(problem.num_tasks for problem in setup.problems) if setup.sight.copies else 0
-
-
-def _new_buffers(num_envs: int, sight: CandidateSight) -> Buffers:
-    choices, features = (num_envs, sight.num_choices), (num_envs, sight.num_features)
-    return Buffers(
-        np.zeros(features, np.float32),
-        np.zeros((num_envs, 1, sight.num_choices), np.bool_),
-        np.zeros(num_envs, np.float32),
-        np.zeros(num_envs, np.bool_),
-        np.zeros(num_envs, np.float32),
-        np.zeros(num_envs, np.float32),
-        np.zeros(features, np.float32),
-        np.zeros((num_envs, len(TERMS))),
-        np.zeros(choices, np.int64),
-        np.zeros(choices, np.int64),
-        np.zeros(choices, np.bool_),
-        np.zeros((num_envs, 1), np.int64),
-        np.full((num_envs, 1), -1),
-        np.zeros((num_envs, 1)),
-    )

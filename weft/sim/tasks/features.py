@@ -76,8 +76,18 @@ COLUMNS = (
 MORE = ("copies a parent first", "picks a task")
 """Further columns of candidates, only where a sight has copies or two stages: other nets keep their size."""
 COPIED, PICKS = len(COLUMNS), len(COLUMNS) + 1
+AHEAD = (
+    "time of jobs ahead",
+    "jobs left ahead",
+    "work left ahead",
+    "ends one after the other ahead",
+    "paths left ahead",
+)
+"""Columns of what a choice leads to beyond the base rule's, only where a sight looks ahead (``ahead.py``)."""
 MOST = 8.0
 """No feature is larger."""
+LONGEST = 1000.0
+"""Mean run times that may be looked ahead."""
 
 # columns of Looked.here
 UNIT, END, LEFT, USED, EARLIEST, CHEAPEST, LEAST = range(7)
@@ -99,10 +109,15 @@ class CandidateSight(NamedTuple):
     sees_deadlines: bool = True  # time to the deadline of the job
     copies: bool = False  # whether tasks are listed behind a copy of a parent too, where copies are allowed
     stages: int = 1  # 2: first a task is chosen, each with its best device, then a device for it
+    ahead: float = (
+        0.0  # mean run times for which the base rule is played ahead from every choice; 0: not at all
+    )
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the features of every candidate."""
+        if self.ahead:
+            return (*COLUMNS, *AHEAD)
         return (*COLUMNS, *MORE) if self.copies or self.stages > 1 else COLUMNS
 
     @property
@@ -164,9 +179,23 @@ def check_sight(sight: CandidateSight, place: str = "sight") -> CandidateSight:
         elif name == "stages":
             if type(value) is not int or value not in (1, 2):
                 raise InputError(f"expected 1 or 2, got {value!r}", field=f"{place}.{name}")
+        elif name == "ahead":
+            _check_ahead(sight, place)
         elif type(value) is not bool:
             raise InputError(f"expected true or false, got {value!r}", field=f"{place}.{name}")
     return sight
+
+
+def _check_ahead(sight: CandidateSight, place: str) -> None:
+    """Refuse a horizon that is none, and what cannot be played ahead."""
+    ahead = sight.ahead
+    if type(ahead) not in (int, float) or not 0.0 <= ahead <= LONGEST:
+        raise InputError(f"expected a number from 0 to {LONGEST:g}, got {ahead!r}", field=f"{place}.ahead")
+    if ahead and (sight.copies or sight.stages > 1):
+        raise InputError(
+            f"expected 0 with copies or two stages, which cannot look ahead, got {ahead!r}",
+            field=f"{place}.ahead",
+        )
 
 
 @lean_inlined

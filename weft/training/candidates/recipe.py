@@ -136,6 +136,7 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
         self.validation.refuse_unknown()
         if isinstance(self.config, DQNConfig):
             self.config.refuse_idle(self.distributed.actors)
+            self._refuse_rollouts(self.config.rollouts)
         problems = self.by_cell("train", [1] * len(self.cells))
         if isinstance(self.sight, PipelineSight):
             _refuse_unseen(problems, self.sight)
@@ -146,6 +147,12 @@ class TaskRecipe(ScenarioRecipe[C, TaskValidation]):
             self.base_weights  # noqa: B018 - refuses what is no rule with weights
         if not self.distributed.engine:  # roles have machines of their own
             self._refuse_large()
+
+    def _refuse_rollouts(self, moments: int) -> None:
+        """Refuse rollouts where no process makes them, or what they see fits into no memory."""
+        if moments and self.distributed.engine:
+            raise InputError(f"expected 0 with an engine, got {moments}", field="config.rollouts")
+        refuse_beyond_memory(4 * moments * self.sight.num_features, "config.rollouts")
 
     def _refuse_large(self) -> None:
         """Refuse more environments, or more to learn from, than this machine has memory for."""

@@ -102,6 +102,16 @@ class DQNConfig:
     """By how much the choice of the base rule is valued above all others at the start, where it is marked."""
     base_share: float = checked(0.5, _SHARE)
     """Share of choices during warm-up, explored ones left out, that the base rule makes, where it is marked."""
+    rollouts: int = checked(0, whole(0, MOST_SAMPLES))
+    """Moments of the base rule, before all else, from which values are learned by playing every choice; 0: none."""
+    rollout_every: int = checked(4, whole(1, MOST_AT_ONCE))
+    """Decisions of an environment from one such moment to the next."""
+    rollout_horizon: float = checked(12.0, POSITIVE)
+    """Mean run times for which choices are played; what follows is estimated."""
+    rollout_epochs: int = checked(8, whole(1, MOST_AT_ONCE))
+    """Passes over these moments."""
+    rollout_rate: float = checked(2e-3, POSITIVE)
+    """Step size of Adam in the first of them; it falls to 0."""
     hidden: tuple[int, ...] = checked((48,), whole(1).several("a list of widths"))
     """Width of the embeddings: one number."""
 

@@ -20,9 +20,11 @@ from weft.policies.candidates.net import CandidateNet
 from weft.policies.checkpoint import Card, Weights
 from weft.policies.tensors import Array
 from weft.scenarios.splits import check_training_seed
+from weft.sim.tasks.environment import TaskEnv
 from weft.training.dqn.acting import Acting
 from weft.training.dqn.config import ERROR, TARGET, DQNConfig
 from weft.training.dqn.learning import Learning, new_net, replay_shape
+from weft.training.dqn.rollouts import check_rollouts, learn_first_values
 from weft.training.draws import Draws
 from weft.training.environment import CandidateEnv, Floats, Floats32
 from weft.training.optimiser import device_named, finite, one_thread
@@ -192,12 +194,16 @@ class DQN(QLearner):
         self.env = env
         self.acting = Acting(env, config, seed, has_errors=config.first_priority == ERROR)
         self.replay = Replay(replay_shape(env, config), config.alpha, config.priority_epsilon)
+        self._played = None if start is not None else check_rollouts(env, config)
 
     def step(self) -> dict[str, Metric]:
         """One update: steps of all environments, and as many batches as the replay ratio asks for in between."""
         started, learned, rewards = time.perf_counter(), self.learned, 0.0
         self.learning.sums.zero_()
+        loss: dict[str, Metric] = {}
         with one_thread():
+            if self._played is not None:
+                loss["rollout_loss"] = self._learn_first_values(self._played) if self.update == 0 else None
             for _ in range(self.config.num_steps):
                 rewards += self.act()
                 while self._owed >= self.config.minibatch and self.replay.num_ready:
@@ -209,9 +215,16 @@ class DQN(QLearner):
             "epsilon": float(self.acting.exploration.epsilon(self.collected).mean()),
             "replay_fill": self.replay.fill,
             "decisions_per_second": round(self.config.batch / seconds, 1),
+            **loss,
             **self.env.report(),
         }
         return self._log(rewards / self.config.batch, self.learned - learned, others)
+
+    def _learn_first_values(self, env: TaskEnv) -> float:
+        """Before the first update: values from rollouts, for both nets."""
+        loss = learn_first_values(self.net, env, self.config, self.seed)
+        self.learning.move_target(1.0)
+        return loss
 
     @torch.no_grad()
     def act(self) -> float:
