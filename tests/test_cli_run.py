@@ -212,7 +212,7 @@ def test_stream_is_divided_between_schedulers(weft: Weft, tmp_path: Path):
 
 
 def test_scenario_is_rehearsed_with_its_order_and_deadlines(weft: Weft):
-    settings = [word for text in ("configuration=40", "horizon=30") for word in ("--set", text)]
+    settings = [word for text in ("configuration=40", "horizon=60") for word in ("--set", text)]
     ran = weft("run", "adas-tx2", *settings, "-s", "rm-pinned", "--length", "1s", "--out", "car", "--json")
     assert (ran.code, ran.json["ok"]) == (0, True)
     assert weft("validate", "car").code == 0

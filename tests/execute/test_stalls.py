@@ -27,8 +27,9 @@ class FakeTold:
     def finished(self, order, event) -> None:
         self.done.append(f"{order.task} on {event.device}")
 
-    def slow_down(self, factors) -> None:
+    def slow_down(self, factors) -> bool:
         self.num_made += 1
+        return True
 
 
 def drive_of(told: FakeTold, early=(), orders=()) -> SimpleNamespace:

@@ -218,7 +218,7 @@ def test_oneshot_refuses_weights_of_another_feature_version(tmp_path: Path):
 
 
 def test_oneshot_refuses_a_dispatcher():
-    with pytest.raises(InputError, match="conditional-ppo is a dispatcher"):
+    with pytest.raises(InputError, match="conditional-ppo decides while jobs run: it plans no graphs"):
         OneShot(catalog.policy_file("ppo")).plan(PROBLEMS["shop"])
 
 

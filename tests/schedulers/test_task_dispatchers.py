@@ -255,7 +255,7 @@ def test_problem_decides_the_view():
     ("name", "message"),
     [
         ("fifi", "no dispatcher 'fifi'; did you mean 'fifo'?"),
-        ("rm", "no dispatcher 'rm'; did you mean 'rm-gpu-first'?"),
+        ("ledf", "no dispatcher 'ledf'; did you mean 'ledf-gpu-first'?"),
         ("plan:hefd", "no planner 'hefd'; did you mean 'heft'?"),
     ],
 )

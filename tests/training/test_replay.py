@@ -155,8 +155,10 @@ def draws(replay: Replay, batch: int, times: int, share: float, beta: float) -> 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_sampling_follows_the_distribution_of_cpprb(alpha: float):
-    buffer, replay = cpprb_buffer(alpha), prioritised(ERRORS, alpha)
-    theirs = np.concatenate([buffer.sample(1000, beta=0.4)["indexes"] for _ in range(40)]).astype(int)
+    replay = prioritised(ERRORS, alpha)
+    theirs = np.concatenate(  # a buffer of theirs draws the same every time
+        [cpprb_buffer(alpha).sample(1000, beta=0.4)["indexes"] for _ in range(40)]
+    ).astype(int)
     mine = np.concatenate([one.slot for one in draws(replay, 1000, 40, 0.0, 0.4)])
     wanted = (ERRORS + 1e-3) ** alpha
     wanted *= len(mine) / wanted.sum()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from weft.errors import InputError
 from weft.model.problem import Job, Problem
 from weft.session.jobs import Jobs
 from weft.session.ledger import Ledger, Run
-from weft.session.messages import Name
+from weft.session.messages import Name, Start
 from weft.session.names import DeviceNames, TaskNames
-from weft.session.view import View
+from weft.session.view import Started, View
 from weft.session.wire import check_finite
 
 
 class Lookup:
-    """Items and runs behind the names of one session; changes nothing but its clock."""
+    """Items and runs behind the names of one session; changes nothing but its clock, and the attempts that it gives out."""
 
     def __init__(self, problem: Problem, view: View) -> None:
         self.now = -math.inf
@@ -61,6 +62,19 @@ class Lookup:
         """Names of a job, its task and the device of a lane."""
         number, node = self.view.place(item)
         return self.jobs.name[number], self.tasks(number).of_node[node], self.devices.of_lane[lane]
+
+    def named_jobs(self, numbers: Sequence[int]) -> list[Job]:
+        """What jobs are, under the names they came with."""
+        return [replace(self.job(number), name=str(self.jobs.name[number])) for number in numbers]
+
+    def starts(self, started: Started) -> list[Start]:
+        """What a view has decided to start, given out as attempts, in names."""
+        found = []
+        for lane, items in started:
+            for item, run in zip(items, self.ledger.give(lane, items, self.now), strict=True):
+                expected = self.view.expected_times(item, lane)
+                found.append(Start(*self.named(item, lane), run.attempt, run.batch, *expected))
+        return found
 
     def task_name(self, item: int) -> str:
         """Name of a task."""

@@ -34,6 +34,11 @@ class Places:
         self.first_items = [self.first_items[j] for j in kept]
         self.at = {number: j for j, number in enumerate(self.numbers)}
 
+    def added(self, first: int) -> dict[int, Job]:
+        """Jobs with numbers from this one on."""
+        pairs = zip(self.numbers, self.jobs, strict=True)
+        return {number: job for number, job in pairs if number >= first}
+
     def items(self, number: int) -> range:
         """Items of all tasks of a job; none once it is gone."""
         j = self.at.get(number)

@@ -1,10 +1,13 @@
-"""What sessions ask of plans and policies: no copies, and a planner that plans around what runs."""
+"""What sessions ask of plans and policies: no copies, a planner that plans around what runs, and jobs that they can take on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from weft.model.problem import Problem
+from weft.errors import InfeasibleError, InputError, UnsupportedError
+from weft.model.problem import Job, Problem
 from weft.schedulers.dispatchers.deciding import DecidingDispatcher
 from weft.schedulers.dispatchers.replanning import PlanDispatcher, can_join
 
@@ -27,3 +30,21 @@ def refuse_planner(dispatcher: object, problem: Problem) -> str | None:
     if isinstance(dispatcher, PlanDispatcher) and not can_join(dispatcher.planner):
         return "it cannot plan around what runs already"
     return None
+
+
+def further(problem: Problem, dispatcher: Any, jobs: tuple[Job, ...], there: Sequence[Job]) -> Problem:
+    """These jobs on the cluster of a session; refused where they cannot run there or be dispatched beside those that are there."""
+    if jobs[0].graph.time_unit != problem.time_unit:
+        raise InputError(
+            f"expected times in {problem.time_unit!r}, got {jobs[0].graph.time_unit!r}", field="arrived.graph"
+        )
+    try:
+        found = problem.replaced(jobs=jobs, name=jobs[0].name)
+    except (InputError, InfeasibleError) as error:
+        raise InputError(str(error), field="arrived.graph") from None
+    reason = dispatcher.supports(found)
+    if reason is None and isinstance(dispatcher, DecidingDispatcher):
+        reason = dispatcher.refuse_beside(found, there)
+    if reason is not None:
+        raise UnsupportedError(f"{dispatcher.name}: {reason}", field="arrived.graph")
+    return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from weft import catalog
@@ -21,17 +20,16 @@ from weft.model.schedule import ABORTED, Schedule
 from weft.model.schedule import DONE as HAS_RUN
 from weft.model.stream import StreamProblem
 from weft.policies.learned import Learned
+from weft.session import wire
 from weft.session.choose_view import Scheduler, view_of
 from weft.session.endings import DESCENDANTS, JOB, Endings
 from weft.session.lookup import Lookup
-from weft.session.messages import DONE, EXPIRED, Decision, Name, Reservation, Start
+from weft.session.messages import DONE, EXPIRED, Decision, Name, Reservation
 from weft.session.record import Record
-from weft.session.view import Started
-from weft.session.wire import Booked, arguments_of, job_of, parts_of, refuse_arguments, refuse_limits
 from weft.sim.queues.environment import rules_of
 from weft.sim.queues.layout import Rules
+from weft.wording import times
 
-SCHEMA = "weft/session/3"
 MAX_ATTEMPTS, MAX_LOSSES = 3, 5
 _SETTINGS = (
     "seed",
@@ -87,13 +85,13 @@ class Session:
         noise: float = 0.0,
         noise_law: str = LOGNORMAL,
     ) -> None:
-        refuse_arguments(problem, scheduler, seed)
-        refuse_limits(max_attempts=max_attempts, max_losses=max_losses)
+        wire.refuse_arguments(problem, scheduler, seed)
+        wire.refuse_limits(max_attempts=max_attempts, max_losses=max_losses)
         if on_failure not in (JOB, DESCENDANTS):
             raise InputError(
                 f"expected {JOB!r} or {DESCENDANTS!r}, got {on_failure!r:.60}", field="on_failure"
             )
-        self.problem, case = parts_of(problem, time_unit, noise, noise_law)
+        self.problem, case = wire.parts_of(problem, time_unit, noise, noise_law)
         has_jobs = not isinstance(problem, Cluster)
         chooser: Scheduler = (
             catalog.scheduler_for(scheduler, self.problem) if has_jobs else catalog.task_dispatcher(scheduler)
@@ -147,7 +145,7 @@ class Session:
         weight: float = 1.0,
         owner: str = "",
         eligible: Sequence[str] | None = None,
-        booking: Booked = None,
+        booking: wire.Booked = None,
         series: str = "",
         interval: float | None = None,
         overrun: str = QUEUE,
@@ -168,7 +166,7 @@ class Session:
             raise InputError("no job was to come after closed", field="arrived.job")
         told: dict[str, Any] = {"deadline": deadline, "weight": weight, "owner": owner, "eligible": eligible}
         told |= {"booking": booking, "series": series, "interval": interval}
-        given = job_of(job, time, graph, told | {"overrun": overrun, "in_order": in_order})
+        given = wire.job_of(job, time, graph, told | {"overrun": overrun, "in_order": in_order})
         coming = self._view.expect(job, given)
         self._pass_time(time)
         self._jobs.enter(job, coming.number, given if coming.problem is not None else None)
@@ -261,7 +259,7 @@ class Session:
         if failures < self.max_attempts:
             self._view.fail(item)
         else:
-            self._ends.give_up(item, f"task {task!r} has failed {_times(failures)}")
+            self._ends.give_up(item, f"task {task!r} has failed {times(failures)}")
             self._view.drop(item)
 
     def vacated(self, job: Name, task: Name, device: Name, time: float) -> None:
@@ -292,7 +290,7 @@ class Session:
         for item in suspects:
             task = self._look.task_name(item)
             self._ends.give_up(
-                item, f"the device of task {task!r} was lost {_times(losses[item])} while it ran"
+                item, f"the device of task {task!r} was lost {times(losses[item])} while it ran"
             )
 
     def device_joined(self, device: Name, time: float) -> None:
@@ -306,7 +304,7 @@ class Session:
 
     def tell(self, event: Mapping[str, Any]) -> None:
         """An event as plain data: its name under ``event`` and its fields."""
-        name, given = arguments_of(event)
+        name, given = wire.arguments_of(event)
         getattr(self, name)(**given)
 
     # -- decisions ---------------------------------------------------------------------------------
@@ -329,7 +327,7 @@ class Session:
         if self._jobs.is_full:
             for number in self._jobs.forget({view.place(item)[0] for item in self._ledger.runs}):
                 self._ends.forget(number)
-        return Decision(tuple(self._starts(started)), cancels, ended, wake_at)
+        return Decision(tuple(self._look.starts(started)), cancels, ended, wake_at)
 
     @property
     def num_plans(self) -> int:
@@ -350,21 +348,11 @@ class Session:
         """What ran where and when, of all jobs that are over and remembered; see docs/session.md."""
         if self._record is None:
             raise InputError("the session keeps none: open it with keeps_record=True", field="record")
-        numbers = self._record.ended
-        jobs = [replace(self._look.job(n), name=str(self._jobs.name[n])) for n in numbers]
-        return self._record.schedule(self.problem, jobs)
+        return self._record.schedule(self.problem, self._look.named_jobs(self._record.ended))
 
     def _is_stuck(self) -> bool:
         """Whether nothing will ever happen unless a task is started."""
         return (self._is_closed or bool(self._view.is_lost.any())) and self._view.has_choice
-
-    def _starts(self, started: Started) -> list[Start]:
-        starts = []
-        for lane, items in started:
-            for item, run in zip(items, self._ledger.give(lane, items, self.now), strict=True):
-                times = self._view.expected_times(item, lane)
-                starts.append(Start(*self._look.named(item, lane), run.attempt, run.batch, *times))
-        return starts
 
     # -- what happens to tasks and jobs ------------------------------------------------------------
 
@@ -378,7 +366,7 @@ class Session:
         """Everything that changes, as plain data that JSON can hold."""
         view = self._view.snapshot()
         return {
-            "schema": SCHEMA,
+            "schema": wire.SCHEMA,
             "scheduler": self.scheduler,
             **{name: getattr(self, name) for name in _SETTINGS},
             "fingerprint": self._view.fingerprint,
@@ -407,15 +395,10 @@ class Session:
         scheduler
             Needed only where the session was given an object that has no name in the catalog.
         """
-        if not isinstance(snapshot, Mapping) or snapshot.get("schema") != SCHEMA:
-            raise InputError(f"expected a snapshot of a session, {SCHEMA!r}", field="schema")
+        if not isinstance(snapshot, Mapping) or snapshot.get("schema") != wire.SCHEMA:
+            raise InputError(f"expected a snapshot of a session, {wire.SCHEMA!r}", field="schema")
         try:
-            chosen = scheduler or str(snapshot["scheduler"])
-            name = chosen if isinstance(chosen, str) else str(getattr(chosen, "name", ""))
-            if name != snapshot["scheduler"]:
-                raise InputError(
-                    f"taken with {snapshot['scheduler']!r}, not with {name!r}", field="scheduler"
-                )
+            chosen = wire.same_scheduler(snapshot, scheduler)
             session = cls(problem, chosen, rules=rules, **{name: snapshot[name] for name in _SETTINGS})
             if snapshot["fingerprint"] != session._view.fingerprint:
                 raise InputError("taken with another graph, cluster or rules", field="fingerprint")
@@ -435,7 +418,3 @@ class Session:
             self._view.close()
         if self._record is not None:
             self._record.restore(stored["record"])
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InfeasibleError, InputError, UnsupportedError
+from weft.errors import InputError, UnsupportedError
 from weft.model.graph import Bools
 from weft.model.problem import Job, Problem
 from weft.policies.candidates.pipeline_decider import PipelineDecider
@@ -25,7 +25,7 @@ from weft.session.market import Market
 from weft.session.messages import Name
 from weft.session.names import descendants
 from weft.session.places import Places, reserved_on
-from weft.session.plan_limits import carried_out_by, refuse_planner
+from weft.session.plan_limits import carried_out_by, further, refuse_planner
 from weft.session.view import Coming, Reserved, Started
 from weft.sim.tasks.clock import admit
 from weft.sim.tasks.growing import LiveTasks
@@ -81,11 +81,9 @@ class TaskView:
             self._plans = Plans(dispatcher, problem, self._w, self._live.f, self._s, self._seed)
             self._plans.jobs = self._places.jobs
         elif isinstance(dispatcher, OwnDispatcher):
-            own = (
-                self._decider
-                if isinstance(self._decider, Decider)
-                else dispatcher.decider(problem, self._seed)
-            )
+            own = self._decider
+            if not isinstance(own, Decider):
+                own = dispatcher.decider(problem, self._seed)
             own.jobs, self._decider = self._places.jobs, own
         else:
             self._rule = dispatcher.rule([problem], self._s, [self._seed])
@@ -118,7 +116,9 @@ class TaskView:
                 raise InputError(
                     f"the problem has a job {name!r}: it brings its graph", field="arrived.graph"
                 )
-            return Coming(self._next.number, self._problem_of((job,)))
+            return Coming(
+                self._next.number, further(self.problem, self._dispatcher, (job,), self._places.jobs)
+            )
         if not is_known:
             has = "in the problem" if self._known else "known"
             raise InputError(f"no job {name!r} {has}: tell its graph when it arrives", field="arrived.job")
@@ -126,29 +126,10 @@ class TaskView:
             raise InputError(f"job {name!r} has arrived before, by its name or number", field="arrived.job")
         return Coming(number, None)
 
-    def _problem_of(self, jobs: tuple[Job, ...]) -> Problem:
-        """These jobs on the same cluster; refused where they cannot run there or be dispatched."""
-        if jobs[0].graph.time_unit != self.problem.time_unit:
-            raise InputError(
-                f"expected times in {self.problem.time_unit!r}, got {jobs[0].graph.time_unit!r}",
-                field="arrived.graph",
-            )
-        try:
-            problem = self.problem.replaced(jobs=jobs, name=jobs[0].name)
-        except (InputError, InfeasibleError) as error:
-            raise InputError(str(error), field="arrived.graph") from None
-        reason = self._dispatcher.supports(problem)
-        if reason is None and isinstance(self._dispatcher, DecidingDispatcher):
-            reason = self._dispatcher.refuse_beside(problem, self._places.jobs)
-        if reason is not None:
-            raise UnsupportedError(f"{self._dispatcher.name}: {reason}", field="arrived.graph")
-        return problem
-
     @property
     def held(self) -> dict[int, Job]:
         """Jobs that the problem does not have and that are there still, by number, some of them over."""
-        pairs = zip(self._places.numbers, self._places.jobs, strict=True)
-        return {number: job for number, job in pairs if number >= len(self._known)}
+        return self._places.added(len(self._known))
 
     def template(self, number: int) -> int:
         """Every job of the problem is its own."""
@@ -379,10 +360,8 @@ class TaskView:
 
     def is_over(self, number: int) -> bool:
         """Whether a job is done, was skipped or is given up."""
-        if number not in self._places.at:
-            return True
-        j = self._places.at[number]
-        return bool(self._s.is_expired[j] or not np.isnan(self._s.job_finish[j]))
+        j = self._places.at.get(number, -1)
+        return j < 0 or bool(self._s.is_expired[j] or not np.isnan(self._s.job_finish[j]))
 
     def expected_times(self, item: int, lane: int) -> tuple[float, float]:
         """When the data of a task should be there, and when it should end."""
@@ -391,8 +370,7 @@ class TaskView:
 
     def wake_at(self) -> float | None:
         """When the rule wants to be asked again."""
-        wake = float(self._s.wake[0])
-        return wake if np.isfinite(wake) else None
+        return float(self._s.wake[0]) if np.isfinite(self._s.wake[0]) else None
 
     # -- snapshots ---------------------------------------------------------------------------------
 
@@ -420,7 +398,11 @@ class TaskView:
         self._live.know_kinds([str(name) for name in stored["kinds"]])
         if numbers:
             jobs = tuple(added[n] if n in added else self._known[n] for n in numbers)
-            self._add(self._problem_of(jobs), numbers, [int(item) for item in stored["first_items"]])
+            self._add(
+                further(self.problem, self._dispatcher, jobs, ()),
+                numbers,
+                [int(item) for item in stored["first_items"]],
+            )
             self._places.jobs[:] = jobs  # under the names they came with
         restore_tasks(self._live, stored)
         self._next = Place(*(int(number) for number in stored["next"]))

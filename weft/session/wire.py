@@ -16,6 +16,8 @@ from weft.model.graph import TaskGraph
 from weft.model.problem import Job, Problem
 from weft.model.stream import StreamProblem
 
+SCHEMA = "weft/session/4"
+"""Of snapshots."""
 MOST_SEED = 2**63 - 1
 
 TASK = ("job", "task", "device", "time")
@@ -159,3 +161,12 @@ def parts_of(
         empty = Job(TaskGraph([], time_unit=time_unit), "none")
         return Problem(empty, given, noise=noise, noise_law=noise_law), None
     return given, None
+
+
+def same_scheduler(snapshot: Mapping[str, Any], given: Any) -> Any:
+    """Who goes on with a snapshot: whom it names, or what is given if it has that name."""
+    chosen = given or str(snapshot["scheduler"])
+    name = chosen if isinstance(chosen, str) else str(getattr(chosen, "name", ""))
+    if name != snapshot["scheduler"]:
+        raise InputError(f"taken with {snapshot['scheduler']!r}, not with {name!r}", field="scheduler")
+    return chosen

@@ -16,7 +16,7 @@ from weft.model.graph import Floats, Ints
 from weft.sim.jit import lean_inlined, lean_kernel
 from weft.sim.tasks.clock import next_time
 from weft.sim.tasks.launches import longest_launch
-from weft.sim.tasks.pipelines import WEIGHT, Lines, LineState, Sweep, next_release, sweep_lines
+from weft.sim.tasks.pipelines import WEIGHT, Lines, LineState, Sweep, may_wait, next_release, sweep_lines
 from weft.sim.tasks.rules import best_in_pool
 from weft.sim.tasks.state import Facts, Tasks, TaskState, data_ready, expected_run, may_use
 
@@ -363,23 +363,6 @@ def _expected_event(w: Tasks, s: TaskState, b: int, comes: float) -> float:
     return event
 
 
-@lean_inlined
-def _may_wait(
-    lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int, comes: float, found: PipelineListed
-) -> bool:
-    """Whether something is still to happen where nothing is simulated: an end, or a release that is known or expected."""
-    for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
-        if s.running[p] >= 0:
-            return True
-    for line in range(lines.line_ptr[b], lines.line_ptr[b + 1]):
-        if lines.job_ptr[line] + v.upto[line] < lines.job_ptr[line + 1]:
-            return True
-    if not lines.is_open[b] or comes <= s.now[b] or comes == np.inf:
-        return False
-    found.later[0] = min(found.later[0], comes)  # it may not come
-    return True
-
-
 @lean_kernel
 def list_stages(
     sight: Seen, lines: Lines, w: Tasks, f: Facts, s: TaskState, v: LineState, b: int, look: Sweep,
@@ -422,7 +405,7 @@ def list_stages(
                 found.count[0] += 1
     last = out[base + sight.choices * width :]
     event = _expected_event(w, s, b, comes)
-    can_wait = _may_wait(lines, w, s, v, b, comes, found) if f.is_live else next_time(w, s, b) < np.inf
+    can_wait = may_wait(lines, w, s, v, b, comes, found.later) if f.is_live else next_time(w, s, b) < np.inf
     if can_wait:
         unit, own = lines.unit[b], 2 + 2 * sight.pools + sight.series
         last[1] = 1.0

@@ -275,6 +275,24 @@ def next_release(lines: Lines, w: Tasks, v: LineState, line: int) -> float:
     return w.job_release[j] + lines.interval[j]
 
 
+@lean_inlined
+def may_wait(lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int, comes: float, later: Floats) -> bool:
+    """Whether something is still to happen where nothing is simulated: an end, or a release that is known or expected.
+
+    ``later`` (1,) is when to ask again at the latest.
+    """
+    for p in range(w.device_ptr[b], w.device_ptr[b + 1]):
+        if s.running[p] >= 0:
+            return True
+    for line in range(lines.line_ptr[b], lines.line_ptr[b + 1]):
+        if lines.job_ptr[line] + v.upto[line] < lines.job_ptr[line + 1]:
+            return True
+    if not lines.is_open[b] or comes <= s.now[b] or comes == np.inf:
+        return False
+    later[0] = min(later[0], comes)  # it may not come
+    return True
+
+
 @lean_kernel
 def sweep_lines(lines: Lines, w: Tasks, s: TaskState, v: LineState, b: int, out: Sweep) -> None:
     """Look up the instances under way, their laxity, and until when they and the next ones can do without a class."""

@@ -41,7 +41,7 @@ class ESConfig:
     """Vectors of weights judged in each."""
     episodes: int = checked(16, whole(1, MOST_AT_ONCE))
     """Problems on which all vectors of a generation are judged, with the same draws."""
-    sigma: float = checked(0.2, number(1e-6, 100.0))
+    sigma: float = checked(0.2, number(1e-12, 100.0))
     """Standard deviation of the weights at the start."""
     begin: str = checked("priced", one_of(*STARTS))
     """The rule whose weights the search starts from."""
