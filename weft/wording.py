@@ -16,11 +16,6 @@ def count(num: int, noun: str) -> str:
     return f"{num} {noun}" if num == 1 else f"{num} {noun}s"
 
 
-def times(num: int) -> str:
-    """``once``, ``2 times``."""
-    return "once" if num == 1 else f"{num} times"
-
-
 def listed(words: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

@@ -255,7 +255,7 @@ def test_problem_decides_the_view():
     ("name", "message"),
     [
         ("fifi", "no dispatcher 'fifi'; did you mean 'fifo'?"),
-        ("ledf", "no dispatcher 'ledf'; did you mean 'ledf-gpu-first'?"),
+        ("ledf-gpu", "no dispatcher 'ledf-gpu'; did you mean 'ledf-gpu-first'?"),
         ("plan:hefd", "no planner 'hefd'; did you mean 'heft'?"),
     ],
 )

@@ -95,3 +95,8 @@ class Endings:
         cancels, ended = stored
         self._cancels = [Cancel(*row) for row in cancels]
         self._ended = [End(*row[:4], *(tuple(names) for names in row[4:])) for row in ended]
+
+
+def times(num: int) -> str:
+    """``once``, ``2 times``."""
+    return "once" if num == 1 else f"{num} times"

@@ -22,13 +22,12 @@ from weft.model.stream import StreamProblem
 from weft.policies.learned import Learned
 from weft.session import wire
 from weft.session.choose_view import Scheduler, view_of
-from weft.session.endings import DESCENDANTS, JOB, Endings
+from weft.session.endings import DESCENDANTS, JOB, Endings, times
 from weft.session.lookup import Lookup
 from weft.session.messages import DONE, EXPIRED, Decision, Name, Reservation
 from weft.session.record import Record
 from weft.sim.queues.environment import rules_of
 from weft.sim.queues.layout import Rules
-from weft.wording import times
 
 MAX_ATTEMPTS, MAX_LOSSES = 3, 5
 _SETTINGS = (
