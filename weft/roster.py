@@ -209,7 +209,7 @@ POLICIES: dict[str, Entry | Views] = {
         "graph net for any conditional graph and cluster", "weft/policies/zoo/conditional-graph.json"
     ),
     "workflow-es": Views(
-        "24 tuned weights of a rule for streams of workflows; the strongest dispatcher of single tasks",
+        "29 tuned weights of a rule for streams of workflows; the strongest dispatcher of single tasks",
         tasks="weft/policies/zoo/workflow-es.json",
     ),
     "es": Views("the same, by its short name", tasks="weft/policies/zoo/workflow-es.json"),

@@ -158,3 +158,15 @@ def test_policy_of_pipelines_waits_for_no_release_once_none_will_come():
         decision = one.decide(0.0)
         assert len(decision.starts) == 1
         assert decision.wake_at is None
+
+
+@pytest.mark.parametrize("change", [{"is_faithful": True}, {"depths": (1, 2)}], ids=["queues", "launches"])
+def test_policy_that_starts_more_than_single_stages_is_refused_one_by_one(change: dict[str, Any]):
+    """In sessions, and where devices go away."""
+    problem = pipelines("queue", 0)
+    policy = catalog.task_dispatcher("adas-ppo")
+    other = replace(policy, sight=policy.sight._replace(**change))
+    with pytest.raises(UnsupportedError, match="tasks start one by one, and it was trained with"):
+        Session(problem, other)
+    with pytest.raises(UnsupportedError, match="tasks start one by one, and it was trained with"):
+        run_one(other, problem, realise(problem, 0), 0, [Outage(0, 10.0, 20.0)])

@@ -157,11 +157,10 @@ def _refuse_beside_files(graph: str | None, settings: list[str] | None, *, has_w
 
 def is_edge_scenario(name: str) -> bool:
     """Whether this names a scenario of edge clusters, and no file."""
-    from weft.scenarios import recipe_names, scenario
+    from weft.execute.sources import is_scenario
+    from weft.scenarios import scenario
 
-    if name not in recipe_names() or Path(name).exists():
-        return False
-    return scenario(name).kind is ELASTIC
+    return is_scenario(name) and scenario(name).kind is ELASTIC
 
 
 def _run_edge_clusters(context: typer.Context, name: str) -> None:

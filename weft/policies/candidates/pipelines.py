@@ -139,15 +139,16 @@ class PipelineDispatcher(DecidingDispatcher):
 
     def decider(self, problem: Problem, rule: TaskRule) -> PipelineDecider:
         """Who decides in a session."""
-        if self.sight.is_faithful or self.sight.has_launches:
-            what = "launches of several stages" if self.sight.has_launches else "queues of its own"
-            raise UnsupportedError(
-                f"{self.name}: sessions start tasks one by one, and it was trained with {what}",
-                field="scheduler",
-            )
         return self._decider(problem)
 
     def _decider(self, problem: Problem) -> PipelineDecider:
+        """Who decides one by one."""
+        if self.sight.is_faithful or self.sight.has_launches:
+            what = "launches of several stages" if self.sight.has_launches else "queues of its own"
+            raise UnsupportedError(
+                f"{self.name}: in sessions and where devices go away tasks start one by one, and it was trained with {what}",
+                field="scheduler",
+            )
         return PipelineDecider(self.name, self.policy, self.sight, problem, self.names)
 
 
